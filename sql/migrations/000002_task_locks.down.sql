@@ -1,4 +1,5 @@
 DROP VIEW pgcoord.held;
-DROP FUNCTION pgcoord.pass_task(text, bigint, text, interval);
+DROP FUNCTION pgcoord.pass_task(text, bigint, text, interval, boolean);
+DROP FUNCTION pgcoord.complete_task(text, bigint, text, boolean);
 DROP TABLE pgcoord.task_waiters;
 DROP TABLE pgcoord.task_locks;

@@ -49,14 +49,49 @@ CREATE UNLOGGED TABLE pgcoord.task_waiters (
 COMMENT ON COLUMN pgcoord.task_waiters.slot_id IS 'the claim id under which the place is granted';
 COMMENT ON COLUMN pgcoord.task_waiters.deadline IS 'the place is dead after this';
 
+-- Ends the claim (p_task, p_token, p_claim) as completed; with p_once the key is
+-- done for good. Raises PGC01 when that claim is not the current one, so that a
+-- COMMIT sent behind it does not run.
+CREATE FUNCTION pgcoord.complete_task(p_task text, p_token bigint, p_claim text, p_once boolean) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    -- Until the end of the transaction, which follows at once.
+    PERFORM set_config('lock_timeout', '5s', true);
+    -- FOR UPDATE waits for guarded transactions of this claim that are still open,
+    -- as one may be whose outcome is unknown: nothing of the claim commits later.
+    PERFORM FROM pgcoord.task_locks t
+      WHERE t.task_name = p_task AND t.token = p_token AND t.claim_id = p_claim AND t.held FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the claim is not current' USING ERRCODE = 'PGC01';
+    END IF;
+    UPDATE pgcoord.task_locks t
+       SET held = false, ended_at = clock_timestamp(), done_token = t.token,
+           done_at = CASE WHEN p_once THEN clock_timestamp() END,
+           expires_at = CASE WHEN t.hold_until > clock_timestamp() THEN t.hold_until ELSE '-infinity' END
+     WHERE t.task_name = p_task;
+    -- Who waits elsewhere looks: the first, or all where there is nothing left to get.
+    PERFORM pg_notify(w.channel, 'look ' || w.slot_id)
+       FROM (SELECT f.channel, f.slot_id FROM pgcoord.task_waiters f
+              WHERE f.task_name = p_task AND f.deadline > clock_timestamp()
+              ORDER BY f.position LIMIT CASE WHEN p_once THEN NULL ELSE 1 END) w;
+    RETURN true;
+END
+$$;
+
 -- Ends the claim (p_task, p_token, p_claim) and gives the key to the first
 -- living place in task_waiters, else frees it. Returns the outcome: 'gone',
 -- when that claim is not the current one; 'freed'; 'handed', with a notification
--- to the process that has it now.
+-- to the process that has it now. With p_done the claim ends as completed.
 --
 -- One function, because each statement of it must see what was committed before
 -- the lock of the row was won: a place that was taken while this waited counts.
-CREATE FUNCTION pgcoord.pass_task(p_task text, p_token bigint, p_claim text, p_first_lease interval) RETURNS text
+CREATE FUNCTION pgcoord.pass_task(p_task text, p_token bigint, p_claim text, p_first_lease interval,
+    p_done boolean) RETURNS text
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -66,6 +101,10 @@ DECLARE
     at_front boolean;
     more     boolean;
 BEGIN
+    -- A grant is durable before anybody learns of it, and so is a completion.
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
     -- FOR UPDATE: an open guarded transaction of the old claim (FOR KEY SHARE) is
     -- never walked past. It is skipped, not waited for; the key is freed instead.
     SELECT t.hold_until INTO l FROM pgcoord.task_locks t
@@ -84,20 +123,22 @@ BEGIN
         IF at_front THEN
             UPDATE pgcoord.task_locks t
                SET token = greatest(t.token + 1, pgcoord.next_fencing_token()),
+                   done_token = CASE WHEN p_done THEN t.token ELSE t.done_token END,
                    claim_id = n.slot_id, holder = n.holder, channel = n.channel, waiters = more,
                    locked_at = clock_timestamp(), expires_at = clock_timestamp() + p_first_lease,
                    hold_until = '-infinity', ended_at = NULL, metadata = '{}', note = ''
              WHERE t.task_name = p_task;
             PERFORM pg_notify(n.channel, 'granted ' || n.slot_id);
-            -- A grant is durable before anybody learns of it.
-            IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-                PERFORM set_config('synchronous_commit', 'on', true);
-            END IF;
             RETURN 'handed';
         END IF;
         UPDATE pgcoord.task_locks t
-           SET held = false, waiters = more, expires_at = '-infinity', ended_at = clock_timestamp()
+           SET held = false, waiters = more, expires_at = '-infinity', ended_at = clock_timestamp(),
+               done_token = CASE WHEN p_done THEN t.token ELSE t.done_token END
          WHERE t.task_name = p_task;
+        RETURN 'freed';
+    END IF;
+    IF p_done THEN
+        PERFORM pgcoord.complete_task(p_task, p_token, p_claim, false);
         RETURN 'freed';
     END IF;
     UPDATE pgcoord.task_locks t

@@ -7,8 +7,9 @@
 // is not golang-migrate's default table, which belongs to the application's own
 // migrations.
 //
-// The migrator serialises itself by a session advisory lock, so it needs a
-// direct connection and refuses one through a transaction pooler.
+// Migrators serialise themselves by a session advisory lock, so they need a
+// direct connection and refuse one through a transaction pooler. The migrate
+// command, given [Table] as x-migrations-table, takes the same lock.
 package migrations
 
 import (
@@ -16,13 +17,13 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
+	"time"
 
 	"github.com/golang-migrate/migrate/v4"
-	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // Table is the name of the table that records the version of the schema. Give
@@ -34,19 +35,22 @@ const Table = "pgcoord_schema_migrations"
 //go:embed *.sql
 var FS embed.FS
 
-// Up brings the schema to the newest version, on a connection of its own made
-// from pool's configuration. It does nothing when it is there already, and two
-// processes may call it at once.
+// Up brings the schema to the newest version, on a connection that it takes out
+// of pool. It does nothing when it is there already, and two processes may call
+// it at once: the second waits until ctx ends.
 //
-// It fails when the role may not create the schema or the version table, or
-// when the connection goes through a transaction pooler.
+// It fails when the role may not create the schema or the version table, when
+// tables are in use so that they cannot be changed within a few seconds, and
+// when the connection goes through a transaction pooler or to a standby.
 //
-// After a failure the schema is at some earlier version; Up may be called again.
+// After a failure the schema is at the version that the last whole file left;
+// Up may be called again.
 func Up(ctx context.Context, pool *pgxpool.Pool) error {
 	return apply(ctx, pool, "up", (*migrate.Migrate).Up)
 }
 
-// Down takes the schema away, with every claim, token and operation in it.
+// Down takes the schema away, with every claim, token and operation in it. It
+// leaves [Table], empty.
 //
 // It fails as Up does, and when something that is not pgcoord's depends on the
 // schema or was put into it.
@@ -66,52 +70,40 @@ func apply(ctx context.Context, pool *pgxpool.Pool, verb string, run func(*migra
 	if pool == nil {
 		return errors.New("pool is nil")
 	}
-	config := pool.Config().ConnConfig
-	if err := refusePooler(ctx, config); err != nil {
-		return err
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{MigrationsTable: Table})
-	if err != nil {
-		return fmt.Errorf("version table %s in the first schema of search_path: %w", Table, err)
-	}
 	source, err := iofs.New(FS, ".")
 	if err != nil {
-		_ = driver.Close()
 		return err
 	}
-	m, err := migrate.NewWithInstance("embed", source, "pgx5", driver)
+	d, err := connect(ctx, pool)
 	if err != nil {
-		_ = driver.Close()
 		return err
 	}
-	defer func() {
-		sourceErr, dbErr := m.Close()
-		err = errors.Join(err, sourceErr, dbErr)
-	}()
-	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
-	defer stop()
-	if err := run(m); err != nil && !errors.Is(err, migrate.ErrNoChange) {
+	defer d.Close()
+	m, err := migrate.NewWithInstance("embed", source, "pgcoord", d)
+	if err != nil {
 		return err
 	}
-	return ctx.Err()
+	// How long to wait for another migrator is for ctx to say.
+	m.LockTimeout = time.Duration(math.MaxInt64)
+	return explain(ctx, run(m), d)
 }
 
-// refusePooler fails when the server that answers is not the one that was
-// dialled: the advisory lock would be taken by a session that others share.
-func refusePooler(ctx context.Context, config *pgx.ConnConfig) error {
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return err
+// explain gives the error of a run its cause and cure.
+func explain(ctx context.Context, err error, d *driver) error {
+	var dirty migrate.ErrDirty
+	switch {
+	case d.failure != nil:
+		err = d.failure
+	case errors.Is(err, migrate.ErrNoChange):
+		return nil
+	case errors.As(err, &dirty):
+		return fmt.Errorf("the migrate command left %s marked dirty: find out whether version %d is in place, then run it with force and the version that is: %w",
+			d.table, dirty.Version, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the schema is at a version that this library does not know; use the library that made it, or a newer one: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var pid uint32
-	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {
-		return err
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return errors.Join(ctx.Err(), err)
 	}
-	if pid != conn.PgConn().PID() {
-		return errors.New("the connection goes through a transaction pooler; use a direct one")
-	}
-	return nil
+	return err
 }

@@ -1,0 +1,95 @@
+package uniquelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pgcoord/pgcoord"
+)
+
+// Close ends the coordinator: it grants nothing more, lets open guarded
+// transactions finish, releases all leases and closes its own connections. Calls
+// that wait for a key fail with pgcoord.ErrClosed.
+//
+// It fails with the error of ctx when guarded work is still going on; the leases
+// it could not release are lost here, told by Lost, and free at the end of their
+// TTL at the latest.
+//
+// A second Close waits for the first. The pool stays open.
+func (c *Coordinator) Close(ctx context.Context) error {
+	c.mu.Lock()
+	first := !c.closing
+	c.closing = true
+	leases := c.living()
+	c.mu.Unlock()
+	if !first {
+		select {
+		case <-c.over:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("uniquelock: close: %w", ctx.Err())
+		}
+	}
+	close(c.closed)
+	err := releaseAll(ctx, leases)
+	c.mu.Lock()
+	leases = c.living() // granted while closing began
+	c.mu.Unlock()
+	err = errors.Join(err, releaseAll(ctx, leases))
+
+	c.keeper.Close()
+	c.hub.Close()
+	c.mu.Lock()
+	close(c.over) // nothing is begun in the background after this
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		c.working.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = errors.Join(err, ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("uniquelock: close: %w", err)
+	}
+	return nil
+}
+
+// living returns the living leases; the caller has the lock.
+func (c *Coordinator) living() []*Lease {
+	var all []*Lease
+	for _, leases := range c.held {
+		for l := range leases {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// releaseAll releases leases side by side, as far as ctx allows, and gives up
+// those that it could not.
+func releaseAll(ctx context.Context, leases []*Lease) error {
+	const lanes = 8
+	var group sync.WaitGroup
+	turn := make(chan struct{}, lanes)
+	errs := make([]error, len(leases))
+	for i, l := range leases {
+		turn <- struct{}{}
+		group.Add(1)
+		go func() {
+			defer func() { <-turn; group.Done() }()
+			err := l.Release(ctx)
+			if err != nil && !errors.Is(err, pgcoord.ErrLost) {
+				errs[i] = err
+				_ = l.refused(pgcoord.ErrClosed)
+			}
+		}()
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,112 @@
+package uniquelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/guard"
+	"github.com/pgcoord/pgcoord/internal/operation"
+	"github.com/pgcoord/pgcoord/internal/pgerr"
+	"github.com/pgcoord/pgcoord/internal/statement"
+)
+
+// lockedLimit is how long a guarded transaction tries to begin while somebody
+// else has the claim's row locked, for a moment as a rule.
+const lockedLimit = 5 * time.Second
+
+// BeginFunc implements pgcoord.Claim. BEGIN and the guard are one round trip, the
+// last check and COMMIT another.
+//
+// It must not be used within itself on the same lease by a pool of one
+// connection, and fn must not end the lease: that waits for fn.
+func (l *Lease) BeginFunc(ctx context.Context, fn func(pgx.Tx) error) error {
+	if err := l.startGuard(); err != nil {
+		return describe("begin under", l.key, err)
+	}
+	defer l.endGuard()
+	spec, err := l.spec(ctx)
+	if err == nil {
+		err = l.guarded(ctx, spec, fn)
+	}
+	return describe("guarded transaction of", l.key, err)
+}
+
+// spec returns what guards the transactions of l under ctx.
+func (l *Lease) spec(ctx context.Context) (guard.Spec, error) {
+	idle := strconv.FormatInt(l.c.opts.IdleLimit.Milliseconds(), 10)
+	spec := guard.Spec{
+		Lock:  guard.Statement{SQL: guardSQL, Args: []any{l.key, l.token, l.claimID, idle}},
+		Token: l.token,
+	}
+	id, named, err := operation.From(ctx, domain, l.key)
+	if named {
+		spec.Operation = &id
+	}
+	return spec, err
+}
+
+// guarded runs fn under spec. A refusal is looked into: either the claim is not
+// current, or its row was locked, which is tried again.
+func (l *Lease) guarded(ctx context.Context, spec guard.Spec, fn func(pgx.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("not begun: %w", err)
+	}
+	limit := time.Now().Add(lockedLimit)
+	for pause := lockedPause; ; pause = min(2*pause, pollEvery) {
+		err := guard.Run(ctx, l.c.pool, spec, fn)
+		if !errors.Is(err, guard.ErrRefused) {
+			if pgerr.Code(err) == pgerr.Gone {
+				return l.refused(l.c.why(ctx, l))
+			}
+			return err
+		}
+		now, err := l.c.current(ctx, l.key)
+		switch {
+		case err != nil:
+			return err
+		case !now.is(l):
+			return l.refused(now.lossOf(l))
+		case time.Now().After(limit):
+			return fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict)
+		}
+		if err := statement.Sleep(ctx, jitter(pause)); err != nil {
+			return err
+		}
+	}
+}
+
+// Guard locks the claim within a transaction of the caller, which then commits
+// only while the claim is current. In a transaction of level REPEATABLE READ or
+// SERIALIZABLE it must be the first statement.
+//
+// It fails with pgcoord.ErrLost when the claim is not current, and with
+// pgcoord.ErrConflict when the transaction is older than a change of the claim,
+// or somebody else has its row locked. The caller must roll back then.
+//
+// The lease knows nothing of the transaction: Complete and Release do not wait
+// for it in this process, but Complete does in the database.
+func (l *Lease) Guard(ctx context.Context, tx pgx.Tx) error {
+	if err := l.ended(); err != nil {
+		return describe("guard", l.key, err)
+	}
+	var token int64
+	err := tx.QueryRow(ctx, guardInSQL, l.key, l.token, l.claimID).Scan(&token)
+	if errors.Is(err, pgx.ErrNoRows) {
+		now, readErr := l.c.current(ctx, l.key) // not in tx, which may be old
+		switch {
+		case readErr != nil:
+			err = readErr
+		case now.is(l):
+			err = fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict)
+		default:
+			err = l.refused(now.lossOf(l))
+		}
+	}
+	return describe("guard", l.key, err)
+}

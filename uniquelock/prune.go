@@ -1,0 +1,76 @@
+package uniquelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	minPrune   = time.Minute // far above the life of any statement
+	pruneBatch = 1000        // rows of one statement
+)
+
+// PruneOptions say what Prune deletes. The zero value deletes free keys only.
+type PruneOptions struct {
+	// Free is how long a key must have been free. At least 1 min. Default: 24 h.
+	Free time.Duration
+	// Done is how old a done mark must be. Without it, a key may be done again. At
+	// least 1 min. Default: never.
+	Done time.Duration
+	// Operations is how old the record of an applied operation must be. Without it,
+	// a repetition is applied again. At least 1 min. Default: never.
+	Operations time.Duration
+}
+
+// Pruned is how many rows Prune deleted.
+type Pruned struct {
+	Keys       int64 // free ones and done marks
+	Operations int64
+}
+
+// Prune deletes the rows of keys that have been free for long, and what else o
+// says, in small batches that wait for nobody. Tokens granted later exceed the
+// deleted ones.
+//
+// It fails when a field of o is out of its range; what was deleted before an
+// error stays deleted.
+func (c *Coordinator) Prune(ctx context.Context, o PruneOptions) (Pruned, error) {
+	var done Pruned
+	if err := c.enter(); err != nil {
+		return done, describe("prune", "", err)
+	}
+	defer c.working.Done()
+	if o.Free == 0 {
+		o.Free = 24 * time.Hour
+	}
+	err := errors.Join(
+		checkAge("PruneOptions.Free", o.Free), checkAge("PruneOptions.Done", o.Done),
+		checkAge("PruneOptions.Operations", o.Operations),
+	)
+	if err == nil {
+		done.Keys, err = c.pruneAll(ctx, pruneSQL, o.Free.Microseconds(), o.Done.Microseconds(), pruneBatch)
+	}
+	if err == nil && o.Operations > 0 {
+		done.Operations, err = c.pruneAll(ctx, pruneOperationsSQL, o.Operations.Microseconds(), pruneBatch)
+	}
+	return done, describe("prune", "", err)
+}
+
+func checkAge(field string, age time.Duration) error {
+	if age != 0 && age < minPrune {
+		return fmt.Errorf("%s is %v, it must be 0 or at least %v", field, age, minPrune)
+	}
+	return nil
+}
+
+func (c *Coordinator) pruneAll(ctx context.Context, sql string, args ...any) (total int64, err error) {
+	for {
+		rows, _, err := c.run.Exec(ctx, sql, args...)
+		total += rows
+		if err != nil || rows < pruneBatch {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package uniquelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/pgerr"
+)
+
+// Release implements pgcoord.Claim. A waiter of this process is handed the key in
+// the same statement, else the first waiting process.
+func (l *Lease) Release(ctx context.Context) error {
+	s, err := l.startEnd(ctx)
+	switch {
+	case err != nil:
+		return describe("release", l.key, err)
+	case s == completed || s == released:
+		return nil
+	case s != open:
+		return describe("release", l.key, l.ended())
+	}
+	err = l.c.end(ctx, l, false)
+	return l.settle(ctx, "release", released, err)
+}
+
+// settle notes the result of a statement that ends the lease.
+func (l *Lease) settle(ctx context.Context, op string, s state, err error) error {
+	if err == nil {
+		l.finishEnd(s)
+		return nil
+	}
+	l.finishEnd(open)
+	if errors.Is(err, errGone) && !errors.Is(err, pgcoord.ErrOutcomeUnknown) {
+		err = l.refused(l.c.why(ctx, l))
+	}
+	return describe(op, l.key, err)
+}
+
+// errGone reports that the exact claim is not current.
+var errGone = errors.New("the claim is not current")
+
+// end frees the key or hands it on, durably as completed if done.
+func (c *Coordinator) end(ctx context.Context, l *Lease, done bool) error {
+	if next := c.takeNext(l.key); next != nil {
+		handed, err := c.handOver(ctx, l, next, done)
+		if err != nil || handed {
+			return err
+		}
+	}
+	return c.endAlone(ctx, l, done)
+}
+
+// takeNext takes the first waiter of this process out of its line, unless it is
+// another process's turn.
+func (c *Coordinator) takeNext(key string) *place {
+	c.mu.Lock()
+	s := c.slots[key]
+	othersTurn := s != nil && s.remote && s.streak >= turns
+	if othersTurn {
+		s.streak = 0
+	}
+	c.mu.Unlock()
+	if othersTurn {
+		return nil
+	}
+	return c.lines.Take(key)
+}
+
+func (c *Coordinator) handOver(ctx context.Context, l *Lease, to *place, done bool) (bool, error) {
+	r := to.For
+	sent := time.Now()
+	var token int64
+	var remote bool
+	result, err := c.run.QueryRow(ctx, handOverSQL, []any{
+		l.key, l.token, l.claimID, done, r.claimID, c.opts.Holder, c.hub.Channel(),
+		r.terms.ttl.Microseconds(), r.terms.minHold.Microseconds(), r.terms.metadata,
+	}, &token, &remote)
+	if err != nil && result.Sent {
+		token, err = c.wasHanded(ctx, l, r.claimID, err)
+	}
+	if err != nil {
+		to.Return()
+		if errors.Is(err, pgx.ErrNoRows) { // gone, locked by a late guard, or held for its minimum
+			return false, nil
+		}
+		return false, err
+	}
+	c.mu.Lock()
+	s := c.slotLocked(l.key)
+	s.streak++
+	s.remote = remote
+	c.mu.Unlock()
+	lease := c.newLease(l.key, r.claimID, token, r.terms, sent)
+	if !to.Deliver(delivery{lease: lease}) {
+		c.abandon(lease) // its caller has gone: the next in line gets it from there
+	}
+	return true, nil
+}
+
+// wasHanded tells whether a hand-over without a reply happened: it returns the
+// token, pgx.ErrNoRows where it did not, or an unknown outcome.
+func (c *Coordinator) wasHanded(ctx context.Context, l *Lease, claimID string, cause error) (int64, error) {
+	now, err := c.current(ctx, l.key)
+	switch {
+	case err != nil:
+		return 0, unknownIf(true, errors.Join(cause, ctx.Err()))
+	case now.held && now.claimID == claimID:
+		return now.token, nil
+	}
+	return 0, pgx.ErrNoRows
+}
+
+// endAlone ends the claim where nobody of this process is next.
+func (c *Coordinator) endAlone(ctx context.Context, l *Lease, done bool) error {
+	sent := false
+	if !done { // the plain release does nothing while other processes wait
+		rows, result, err := c.run.Exec(ctx, releaseSQL, l.key, l.token, l.claimID)
+		if err != nil || rows == 1 {
+			return unknownIf(result.Sent, err)
+		}
+		sent = result.Sent
+	}
+	var outcome string
+	result, err := c.run.QueryRow(ctx, passSQL,
+		[]any{l.key, l.token, l.claimID, firstLease.Microseconds(), done}, &outcome)
+	sent = sent || result.Sent
+	if pgerr.Code(err) == pgerr.Gone || err == nil && outcome == "gone" {
+		return c.endedBefore(ctx, l, done, sent)
+	}
+	return unknownIf(sent, err)
+}
+
+// endedBefore tells a claim that an earlier send of the same statement has ended
+// from one that was lost.
+func (c *Coordinator) endedBefore(ctx context.Context, l *Lease, done, sent bool) error {
+	now, err := c.current(ctx, l.key)
+	switch {
+	case err != nil:
+		return unknownIf(sent, err)
+	case now.token == l.token && now.claimID == l.claimID && !now.held && (!done || now.doneToken == l.token):
+		return nil // only the holder leaves that behind
+	case done && now.doneToken == l.token:
+		return nil // and the key was handed on
+	case sent && (!done || now.doneToken > l.token):
+		return unknownIf(true, errGone)
+	}
+	return errGone
+}
+
+// unknownIf says of the failure of a statement that may have been carried out
+// that its outcome is unknown.
+func unknownIf(sent bool, err error) error {
+	if err == nil || !sent {
+		return err
+	}
+	return fmt.Errorf("%w: %w", pgcoord.ErrOutcomeUnknown, err)
+}

@@ -1,0 +1,292 @@
+package uniquelock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/line"
+	"github.com/pgcoord/pgcoord/internal/pgerr"
+)
+
+const (
+	// fallback is how long the first of a line trusts in being woken.
+	fallback = time.Second
+	// pollEvery is how often it looks where nobody can wake it.
+	pollEvery = 50 * time.Millisecond
+	// lockedPause is the first pause after a key was free but locked, by a late
+	// guarded transaction for instance; it doubles up to pollEvery.
+	lockedPause = 2 * time.Millisecond
+	// slotLife is how long a place among other processes lives without a look.
+	slotLife = 10 * time.Second
+	// firstLease protects a grant to a waiting process until that has taken it.
+	firstLease = 2 * time.Second
+	// turns is how often a key is handed on within the process while others wait.
+	turns = 16
+)
+
+// delivery is what the first of a line receives from who ends a claim here.
+type delivery struct {
+	lease *Lease
+	err   error
+}
+
+// place is a caller's place in the line of this process.
+type place = line.Place[*request, delivery]
+
+// slot is this process's place among the processes that wait for a key.
+type slot struct {
+	id       string // the claim id under which the place is granted
+	enqueued bool
+	granted  bool // a notification said so
+	streak   int  // hand-overs within the process since another had a turn
+	remote   bool // another process was waiting at the last hand-over
+}
+
+// Lock waits until key is free and claims it. It fails with pgcoord.ErrDone, or
+// with the error of ctx.
+//
+// Callers of one process are served first come, first served, by one of them
+// looking for all; a release hands the key to the next in one statement.
+func (c *Coordinator) Lock(ctx context.Context, key string, lo LockOptions) (*Lease, error) {
+	if err := c.enter(); err != nil {
+		return nil, describe("lock", key, err)
+	}
+	defer c.working.Done()
+	r, err := c.newRequest(ctx, key, lo)
+	if err != nil {
+		return nil, describe("lock", key, err)
+	}
+	lease, err := c.lock(ctx, r)
+	if err != nil {
+		return nil, describe("lock", key, err)
+	}
+	return lease, nil
+}
+
+func (c *Coordinator) lock(ctx context.Context, r *request) (*Lease, error) {
+	var seen *sight
+	if c.lines.Len(r.key) == 0 && (r.kept || !c.holds(r.key)) {
+		lease, s, err := c.try(ctx, r)
+		switch {
+		case err != nil || lease != nil:
+			return lease, err
+		case s.state == "done":
+			return nil, pgcoord.ErrDone
+		}
+		seen = s
+	}
+	return c.waitInLine(ctx, r, seen)
+}
+
+func (c *Coordinator) waitInLine(ctx context.Context, r *request, seen *sight) (*Lease, error) {
+	c.hub.Start()
+	w := &waiter{c: c, r: r, place: c.lines.Join(r.key, r), seen: seen, looked: seen != nil, pause: lockedPause}
+	defer func() {
+		late, delivered, last := w.place.Leave()
+		if delivered && late.lease != nil {
+			c.abandon(late.lease)
+		}
+		if last {
+			c.leave(r.key)
+		}
+	}()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case d := <-w.place.Delivered():
+			return d.lease, d.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.closed:
+			return nil, pgcoord.ErrClosed
+		case <-w.place.Wake():
+		case <-timer.C:
+		}
+		if !w.place.StartLook() {
+			continue
+		}
+		lease, next, err := w.look(ctx)
+		w.place.EndLook()
+		if lease != nil || err != nil {
+			return lease, err
+		}
+		timer.Reset(next)
+	}
+}
+
+// abandon releases a lease whose caller has gone.
+func (c *Coordinator) abandon(l *Lease) {
+	c.background(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
+		defer cancel()
+		_ = l.Release(ctx) // what it does not reach ends with the lease
+	})
+}
+
+// waiter is the first of a line, which looks for all of it.
+type waiter struct {
+	c      *Coordinator
+	r      *request
+	place  *place
+	seen   *sight // by the try that came before the line, if any
+	looked bool   // the database has answered once
+	pause  time.Duration
+}
+
+// look asks once for the key. It returns a lease, or when to look again.
+func (w *waiter) look(ctx context.Context) (*Lease, time.Duration, error) {
+	if w.c.holds(w.r.key) {
+		return nil, jitter(fallback), nil // its end will tell
+	}
+	lease, seen, err := w.ask(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil && w.looked && pgerr.Transient(err):
+		return nil, jitter(fallback), nil // an outage is waited out
+	case err != nil || lease != nil:
+		return lease, 0, err
+	case seen.state == "done":
+		return nil, 0, pgcoord.ErrDone
+	}
+	w.looked = true
+	return nil, w.next(seen), nil
+}
+
+// next returns when to look again after seen.
+func (w *waiter) next(seen *sight) time.Duration {
+	if seen.state != "held" { // free or held, but locked
+		pause := w.pause
+		w.pause = min(2*w.pause, pollEvery)
+		return jitter(pause)
+	}
+	w.pause = lockedPause
+	wait := jitter(fallback)
+	if !w.c.hub.Works() {
+		wait = jitter(pollEvery)
+	}
+	// Just after the end of the lease, if that comes sooner.
+	return min(wait, seen.protected()+time.Millisecond)
+}
+
+// ask looks at the key in the cheapest way that can succeed: take a grant that
+// was announced, keep the place among other processes, or try for the key.
+func (w *waiter) ask(ctx context.Context) (*Lease, *sight, error) {
+	s := w.c.slotOf(w.r.key)
+	if s.granted {
+		if lease, _, err := w.c.takeSlot(ctx, w.r, s); lease != nil || err != nil {
+			return lease, nil, err
+		}
+		s = w.c.slotOf(w.r.key) // that one is used up
+	}
+	if !s.enqueued {
+		lease, seen, err := w.tryFirst(ctx)
+		if lease != nil || err != nil || seen.state != "held" || !w.c.hub.Works() {
+			return lease, seen, err
+		}
+	}
+	seen, err := w.c.enqueue(ctx, w.r.key, s.id)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case seen.claimID == s.id:
+		return w.c.takeSlot(ctx, w.r, s)
+	case seen.state == "free":
+		return w.c.try(ctx, w.r)
+	}
+	return nil, seen, nil // held, done, or locked
+}
+
+// tryFirst tries for the key, unless that has just been done.
+func (w *waiter) tryFirst(ctx context.Context) (*Lease, *sight, error) {
+	if seen := w.seen; seen != nil {
+		w.seen = nil
+		return nil, seen, nil
+	}
+	return w.c.try(ctx, w.r)
+}
+
+// slotOf returns a copy of the process's place for key, made at first use.
+func (c *Coordinator) slotOf(key string) slot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return *c.slotLocked(key)
+}
+
+func (c *Coordinator) slotLocked(key string) *slot {
+	if c.slots[key] == nil {
+		c.slots[key] = &slot{id: "slot:" + rand.Text()}
+	}
+	return c.slots[key]
+}
+
+// takeSlot makes a lease of the grant to the process's place.
+func (c *Coordinator) takeSlot(ctx context.Context, r *request, s slot) (*Lease, *sight, error) {
+	c.mu.Lock()
+	if now := c.slots[r.key]; now != nil && now.id == s.id {
+		delete(c.slots, r.key) // the grant has used it up
+	}
+	c.mu.Unlock()
+	lease, seen, err := c.adopt(ctx, r, s.id)
+	if err != nil {
+		c.giveBack(r.key, s.id)
+	}
+	return lease, seen, err
+}
+
+// enqueue takes the process's place among the waiters, or keeps it alive.
+func (c *Coordinator) enqueue(ctx context.Context, key, id string) (*sight, error) {
+	seen := &sight{}
+	_, err := c.run.QueryRow(ctx, enqueueSQL,
+		[]any{key, id, c.hub.Channel(), c.opts.Holder, slotLife.Microseconds()}, seen.dest()...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &sight{state: "locked"}, nil // by a statement under way, or pruned meanwhile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("wait among other processes: %w", err)
+	}
+	if seen.state == "held" && seen.claimID != id {
+		c.mu.Lock()
+		if s := c.slots[key]; s != nil && s.id == id {
+			s.enqueued = true
+		}
+		c.mu.Unlock()
+	}
+	return seen, nil
+}
+
+// leave gives the process's place up when nobody here waits any more, and what
+// may have been granted to it.
+func (c *Coordinator) leave(key string) {
+	c.mu.Lock()
+	s := c.slots[key]
+	if s == nil || c.lines.Len(key) > 0 {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.slots, key)
+	c.mu.Unlock()
+	if !s.enqueued {
+		return
+	}
+	c.background(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
+		defer cancel()
+		_ = c.run.Do(ctx, func(ctx context.Context, conn *pgx.Conn, _ bool) error {
+			_, err := conn.Exec(ctx, leaveSQL, key, s.id)
+			return err
+		}) // a place that stays dies with its deadline
+		c.giveBack(key, s.id)
+	})
+}
+
+// jitter spreads d by a quarter, so that processes do not look in step.
+func jitter(d time.Duration) time.Duration {
+	return d - d/8 + mathrand.N(d/4)
+}
