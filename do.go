@@ -55,7 +55,7 @@ func run(ctx context.Context, claim Claim, fn func(ctx context.Context, claim Cl
 		lost := context.Cause(workCtx) == ErrLost
 		cancel(nil)
 		<-watched
-		endCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+		endCtx, stop := context.WithTimeout(withoutOperation(context.WithoutCancel(ctx)), endLimit)
 		defer stop()
 		if !returned {
 			_ = claim.Release(endCtx) // the panic is what the caller must see

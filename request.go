@@ -37,3 +37,9 @@ func Operation(ctx context.Context) (id string, ok bool) {
 	id, ok = ctx.Value(operationKey{}).(string)
 	return id, ok
 }
+
+// withoutOperation takes the id away, for a transaction that is not part of the
+// operation.
+func withoutOperation(ctx context.Context) context.Context {
+	return context.WithValue(ctx, operationKey{}, nil)
+}

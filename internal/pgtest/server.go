@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -14,9 +15,12 @@ import (
 // startLimit bounds the start of a server, and each statement on its own behalf.
 const startLimit = time.Minute
 
-// EnvFsync turns fsync on for the shared server, as "on": slower, and as a
-// server in use has it. Dedicated servers have it unless told otherwise.
+// EnvFsync, as "on", gives tests servers that write to the disk, and wait for
+// it, as a server in use does. Otherwise their data is in memory where this
+// machine has a file system for that, and the shared server has fsync off.
 const EnvFsync = "PGCOORD_TEST_FSYNC"
+
+func durable() bool { return os.Getenv(EnvFsync) == "on" }
 
 // shared is the server of this test binary.
 var shared struct {
@@ -30,7 +34,7 @@ var shared struct {
 // Main runs the tests, stops the shared server and exits. Call it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	if err := stopShared(); err != nil {
+	if err := errors.Join(dropExamples(), stopShared()); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		code = max(code, 1)
 	}
@@ -41,26 +45,33 @@ func Main(m *testing.M) {
 // the test when that cannot be.
 func Server(tb testing.TB) *localpg.Server {
 	tb.Helper()
+	server, _, err := sharedServer()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return server
+}
+
+// sharedServer starts the shared server at its first call, and returns it with
+// the name of the database to copy.
+func sharedServer() (*localpg.Server, string, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if !shared.started {
 		shared.started = true
 		shared.server, shared.template, shared.err = startShared()
 	}
-	if shared.err != nil {
-		tb.Fatal(shared.err)
-	}
-	return shared.server
+	return shared.server, shared.template, shared.err
 }
 
 func startShared() (*localpg.Server, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	settings := map[string]string{}
-	if os.Getenv(EnvFsync) != "on" {
-		settings["fsync"] = "off"
+	var o localpg.Options
+	if !durable() {
+		o = localpg.Options{InMemory: true, Settings: map[string]string{"fsync": "off"}}
 	}
-	server, err := localpg.Start(ctx, localpg.Options{Settings: settings})
+	server, err := localpg.Start(ctx, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -89,6 +100,7 @@ func stopShared() error {
 func Dedicated(tb testing.TB, o localpg.Options) *localpg.Server {
 	tb.Helper()
 	o.Own = true
+	o.InMemory = o.InMemory || !durable()
 	if o.Logf == nil {
 		o.Logf = tb.Logf
 	}
