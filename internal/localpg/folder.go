@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -23,12 +24,18 @@ type folder struct {
 	owner *owner
 }
 
+// lockFile is the server's own lock file in its data folder.
+const lockFile = "postmaster.pid"
+
 func (f *folder) data() string { return filepath.Join(f.path, "data") }
 func (f *folder) log() string  { return filepath.Join(f.path, "log") }
 
 // newFolder makes a folder that the account can use.
-func newFolder(a account) (*folder, error) {
+func newFolder(a account, inMemory bool) (*folder, error) {
 	base := os.TempDir()
+	if inMemory && hasRoom(memoryFolder) {
+		base = memoryFolder
+	}
 	if !a.canReach(base) {
 		base = "/tmp" // os.TempDir is private to root
 	}
@@ -69,11 +76,9 @@ func removeAll(path string) error {
 // sweep removes the folders of processes that have ended without Stop, and ends
 // a server that still runs in one. What it may not touch, it leaves.
 func sweep(logf func(string, ...any)) {
-	bases := []string{os.TempDir()}
-	if bases[0] != "/tmp" {
-		bases = append(bases, "/tmp")
-	}
-	for _, base := range bases {
+	bases := []string{os.TempDir(), "/tmp", memoryFolder}
+	slices.Sort(bases)
+	for _, base := range slices.Compact(bases) {
 		paths, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
 		for _, path := range paths {
 			if err := sweepOne(path, logf); err != nil {
@@ -101,9 +106,12 @@ func sweepOne(path string, logf func(string, ...any)) error {
 	default:
 		defer owner.release()
 	}
+	logf("localpg: removing %s, left by a process that was killed", path)
 	if err := endStray(filepath.Join(path, "data")); err != nil {
 		return fmt.Errorf("its server: %w", err)
 	}
-	logf("localpg: removing %s, left by a process that was killed", path)
+	if err := removeContainer(path); err != nil {
+		return err
+	}
 	return removeAll(path)
 }

@@ -24,12 +24,12 @@ const lockFileExists = " state=F0001 "
 
 // local is a server started from binaries of this machine.
 type local struct {
-	bin    binaries
-	user   account
-	folder *folder
-	port   int
-	logf   func(string, ...any)
-	server *process // nil while it is down
+	bin      binaries
+	user     account
+	folder   *folder
+	settings map[string]string // all but the port
+	port     int
+	process  *process // nil while it is down
 }
 
 func startLocal(ctx context.Context, o Options) (*Server, error) {
@@ -37,46 +37,35 @@ func startLocal(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errAbsent, err)
 	}
+	return startBinaries(ctx, KindLocal, bin, o)
+}
+
+// startBinaries makes a data folder and a server on it.
+func startBinaries(ctx context.Context, kind string, bin binaries, o Options) (*Server, error) {
+	l, err := newLocal(bin, o)
+	if err != nil {
+		return nil, err
+	}
+	err = l.initdb(ctx)
+	if err == nil {
+		err = l.startAnywhere(ctx, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.stop())
+	}
+	return &Server{kind: kind, version: bin.version, origin: bin.dir, backend: l}, nil
+}
+
+func newLocal(bin binaries, o Options) (*local, error) {
 	user, err := serverAccount()
 	if err != nil {
 		return nil, err
 	}
-	sweep(o.logf)
-	f, err := newFolder(user)
+	f, err := newFolder(user, o.InMemory)
 	if err != nil {
 		return nil, err
 	}
-	l := &local{bin: bin, user: user, folder: f, logf: o.logf}
-	if err := l.create(ctx, o); err != nil {
-		return nil, errors.Join(err, l.stop())
-	}
-	return &Server{kind: KindLocal, version: bin.version, origin: bin.dir, backend: l}, nil
-}
-
-// create makes the data folder and starts the server on a port that is free.
-func (l *local) create(ctx context.Context, o Options) error {
-	if err := l.initdb(ctx); err != nil {
-		return err
-	}
-	for try := 1; ; try++ {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		l.port = port
-		if err := l.configure(o.Settings); err != nil {
-			return err
-		}
-		err = l.start(ctx)
-		if err == nil {
-			_, err = askVersion(ctx, l.dsn("postgres"))
-			return err
-		}
-		if try == startTries || portFree(port) {
-			return err
-		}
-		o.logf("localpg: port %d was taken meanwhile, trying another", port)
-	}
+	return &local{bin: bin, user: user, folder: f, settings: o.settings()}, nil
 }
 
 func (l *local) initdb(ctx context.Context) error {
@@ -84,64 +73,74 @@ func (l *local) initdb(ctx context.Context) error {
 	// a power cut damages is not used again.
 	cmd := exec.CommandContext(ctx, l.bin.path("initdb"), "--pgdata="+l.folder.data(), "--username=postgres",
 		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	p, err := l.spawn(cmd)
-	if err != nil {
-		return fmt.Errorf("initdb: %w", err)
+	if err := l.complete(cmd); err != nil {
+		return fmt.Errorf("initdb: %w", errors.Join(err, ctx.Err()))
 	}
-	if err := p.wait(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", errors.Join(err, ctx.Err()), bytes.TrimSpace(out.Bytes()))
-	}
-	return nil
+	return l.includeSettings()
 }
 
-// start runs the server and returns when it answers.
+// startAnywhere starts the server on a port that is free.
+func (l *local) startAnywhere(ctx context.Context, o Options) error {
+	for try := 1; ; try++ {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		l.port = port
+		if err := l.configure(); err != nil {
+			return err
+		}
+		err = l.start(ctx)
+		if err == nil || try == startTries || portFree(port) {
+			return err
+		}
+		o.logf("localpg: port %d was taken meanwhile, trying another", port)
+	}
+}
+
+// start runs the server and returns when it accepts connections.
 func (l *local) start(ctx context.Context) error {
 	log, err := os.OpenFile(l.folder.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	before, err := log.Seek(0, 2)
-	if err != nil {
-		return err
-	}
+	before := len(l.log())
 	cmd := exec.Command(l.bin.path("postgres"), "-D", l.folder.data())
 	cmd.Stdout, cmd.Stderr = log, log
 	p, err := l.spawn(cmd)
 	if err != nil {
 		return fmt.Errorf("postgres: %w", err)
 	}
-	for {
-		if l.ready(p.pid()) {
-			l.server = p
-			return nil
-		}
+	for !l.ready(p.pid()) {
 		select {
 		case <-p.done:
-			return fmt.Errorf("postgres ended: %v: %s", p.err, l.logFrom(before))
+			return fmt.Errorf("postgres ended (%v): %s", p.cmd.ProcessState, strings.TrimSpace(l.log()[before:]))
 		case <-ctx.Done():
 			p.kill()
-			return fmt.Errorf("postgres: %w: %s", ctx.Err(), l.logFrom(before))
+			return fmt.Errorf("postgres: %w: %s", ctx.Err(), strings.TrimSpace(l.log()[before:]))
 		case <-time.After(pollInterval):
 		}
 	}
+	l.process = p
+	return nil
 }
 
 // ready reports whether the server with that pid accepts connections. It reads
 // the server's lock file, as pg_ctl does: a connection could be answered by
 // another server, and each refused one is a line in the log.
 func (l *local) ready(pid int) bool {
-	content, err := os.ReadFile(filepath.Join(l.folder.data(), "postmaster.pid"))
+	content, err := os.ReadFile(filepath.Join(l.folder.data(), lockFile))
 	if err != nil {
 		return false
 	}
-	lines := bytes.Split(content, []byte("\n"))
+	lines := strings.Split(string(content), "\n")
 	const statusLine = 7
-	return len(lines) > statusLine &&
-		string(bytes.TrimSpace(lines[0])) == fmt.Sprint(pid) &&
-		string(bytes.TrimSpace(lines[statusLine])) == "ready"
+	if len(lines) <= statusLine || strings.TrimSpace(lines[0]) != fmt.Sprint(pid) {
+		return false
+	}
+	status := strings.TrimSpace(lines[statusLine])
+	return status == "ready" || status == "standby"
 }
 
 func (l *local) restart(ctx context.Context, mode Mode) error {
@@ -151,10 +150,13 @@ func (l *local) restart(ctx context.Context, mode Mode) error {
 	for {
 		before := len(l.log())
 		err := l.start(ctx)
-		if err == nil || ctx.Err() != nil || !strings.Contains(l.log()[before:], lockFileExists) {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		// After Kill the orphaned backends take a moment to notice.
+		if !strings.Contains(l.log()[before:], lockFileExists) && portFree(l.port) {
+			return err
+		}
 		time.Sleep(pollInterval)
 	}
 }
@@ -165,32 +167,49 @@ func (l *local) stop() error {
 
 // end ends the server and waits for its first process.
 func (l *local) end(mode Mode) error {
-	p := l.server
+	p := l.process
 	if p == nil {
 		return nil
 	}
-	l.server = nil
-	select {
-	case <-p.done:
-		return nil // it has ended by itself, or somebody killed it
-	default:
-	}
-	if err := p.signal(mode); err != nil {
+	l.process = nil
+	if err := p.signal(mode); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
 	case <-p.done:
+		return nil
 	case <-time.After(stopLimit):
 		p.kill()
 		return fmt.Errorf("the server did not end within %v and was killed", stopLimit)
+	}
+}
+
+// complete runs cmd to its end; an error has what it printed.
+func (l *local) complete(cmd *exec.Cmd) error {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	p, err := l.spawn(cmd)
+	if err != nil {
+		return err
+	}
+	if err := p.wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out.Bytes()))
 	}
 	return nil
 }
 
 func (l *local) spawn(cmd *exec.Cmd) (*process, error) {
 	cmd.Dir = l.folder.path
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "PGDATA="+l.folder.data())
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
 	return spawn(cmd, l.user)
 }
 
-func (l *local) dsn(database string) string { return loopbackDSN(l.port, "", database) }
+func (l *local) dsn(database string) string { return loopbackDSN(l.port, database) }
+
+func (l *local) log() string {
+	content, err := os.ReadFile(l.folder.log())
+	if err != nil {
+		return "" // it has not started yet, or was stopped
+	}
+	return string(content)
+}

@@ -79,29 +79,48 @@ func flock(file *os.File) (*owner, error) {
 func (o *owner) release() error { return o.file.Close() }
 
 // endStray ends the server that runs on a data folder without an owner. The
-// kernel has told it to end; one that is not done yet is waited for.
+// kernel has told a local one to end, but not one whose parent was another
+// program.
 func endStray(data string) error {
-	content, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	content, err := os.ReadFile(filepath.Join(data, lockFile))
 	if err != nil {
 		return nil // none runs
 	}
 	first, _, _ := strings.Cut(string(content), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil {
+	if err != nil || pid <= 1 {
 		return nil
 	}
-	const limit = 10 * time.Second
-	for deadline := time.Now().Add(limit); runsOn(pid, data); time.Sleep(pollInterval) {
-		if time.Now().After(deadline) {
-			return syscall.Kill(pid, syscall.SIGQUIT)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
+		if !runsOn(pid, data) {
+			return nil
+		}
+		if err := syscall.Kill(pid, signal); err != nil {
+			return err
+		}
+		for deadline := time.Now().Add(strayLimit); runsOn(pid, data) && time.Now().Before(deadline); {
+			time.Sleep(pollInterval)
 		}
 	}
 	return nil
 }
+
+// strayLimit is how long a server without an owner has to follow each signal.
+const strayLimit = 5 * time.Second
 
 // runsOn reports whether pid is a server on that data folder, and not another
 // process that was given the same number.
 func runsOn(pid int, data string) bool {
 	cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "cwd"))
 	return err == nil && cwd == data
+}
+
+// memoryFolder is a file system in memory.
+const memoryFolder = "/dev/shm"
+
+// hasRoom reports whether a file system has room for the servers of a test run.
+func hasRoom(path string) bool {
+	const enough = 2 << 30
+	var stat syscall.Statfs_t
+	return syscall.Statfs(path, &stat) == nil && uint64(stat.Bavail)*uint64(stat.Bsize) >= enough
 }

@@ -27,6 +27,9 @@ type Options struct {
 	// Own asks for a server of its own: kind url is left out, so that the
 	// server can be restarted and killed.
 	Own bool
+	// InMemory puts the data of a local server into a file system in memory,
+	// where this machine has one with room: faster, and no use for measuring.
+	InMemory bool
 	// Logf is told what Start tries and does; nil discards it.
 	Logf func(format string, args ...any)
 }
@@ -84,6 +87,9 @@ type backend interface {
 
 // Kind returns "url", "local", "docker" or "embedded".
 func (s *Server) Kind() string { return s.kind }
+
+// Major returns the server's major version, for instance 15.
+func (s *Server) Major() int { return major(s.version) }
 
 // String returns the kind, the version and where the server comes from.
 func (s *Server) String() string {

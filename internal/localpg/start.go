@@ -30,6 +30,8 @@ type starter struct {
 var starters = []starter{
 	{KindURL, startURL},
 	{KindLocal, startLocal},
+	{KindDocker, startDocker},
+	{KindEmbedded, startEmbedded},
 }
 
 const cure = "install PostgreSQL 14 to 18 (Debian, Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17) " +
@@ -45,6 +47,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Own && forced == KindURL {
 		forced = ""
 	}
+	sweep(o.logf)
 	var tried []string
 	known := forced == ""
 	for _, s := range starters {
@@ -56,6 +59,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		if err == nil {
 			o.logf("localpg: using %v", server)
 			return server, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("localpg: %s: %w", s.kind, errors.Join(ctx.Err(), err))
 		}
 		if forced != "" {
 			return nil, fmt.Errorf("localpg: %s=%s: %w", EnvKind, forced, err)

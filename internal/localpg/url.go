@@ -58,16 +58,13 @@ func withDatabase(dsn, database string) string {
 }
 
 // loopbackDSN returns the URL of a database on a server that Start has made.
-func loopbackDSN(port int, password, database string) string {
+func loopbackDSN(port int, database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.User("postgres"),
 		Host:     fmt.Sprintf("127.0.0.1:%d", port),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable",
-	}
-	if password != "" {
-		u.User = url.UserPassword("postgres", password)
 	}
 	return u.String()
 }

@@ -50,7 +50,11 @@ func createDatabase(tb testing.TB, server *localpg.Server, template string) stri
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	name := databaseName(tb.Name())
-	if err := run(ctx, server, "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+	create := "CREATE DATABASE " + name + " TEMPLATE " + template
+	if server.Major() >= 15 { // before, there was no other way
+		create += " STRATEGY FILE_COPY" // half the time for create and drop together
+	}
+	if err := run(ctx, server, create); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {

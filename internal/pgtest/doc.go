@@ -8,8 +8,8 @@
 //		…
 //	}
 //
-// The server is found or started by package localpg, at the first use. It runs
-// with fsync off, because no test pulls the plug on it; PGCOORD_TEST_FSYNC=on
-// turns it on. A test that restarts, kills or reconfigures a server uses
-// Dedicated.
+// The server is found or started by package localpg, at the first use. Its data
+// is in memory, with fsync off, because no test pulls the plug on it;
+// PGCOORD_TEST_FSYNC=on puts it on the disk. A test that restarts, kills or
+// reconfigures a server uses Dedicated.
 package pgtest
