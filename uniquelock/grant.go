@@ -158,24 +158,34 @@ func (c *Coordinator) grant(ctx context.Context, r *request) (time.Time, *sight,
 }
 
 // adopt takes over a grant that was made to this process under the id from. It
-// returns neither a lease nor a sight when it is not there any more.
+// returns a sight instead of a lease when it is not there any more.
 func (c *Coordinator) adopt(ctx context.Context, r *request, from string) (*Lease, *sight, error) {
-	sent := time.Now()
-	var token int64
-	result, err := c.run.QueryRow(ctx, adoptSQL, []any{
-		r.key, from, r.claimID, c.opts.Holder, c.hub.Channel(), r.terms.ttl.Microseconds(),
-		r.terms.minHold.Microseconds(), r.terms.metadata,
-	}, &token)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows) && result.Sent && from != r.claimID:
-		// An earlier send has renamed it already.
-		return c.adopt(ctx, r, r.claimID)
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, &sight{state: "free"}, nil
-	case err != nil:
-		return nil, nil, c.halfWon(r, result, err)
+	for {
+		sent := time.Now()
+		var token int64
+		result, err := c.run.QueryRow(ctx, adoptSQL, []any{
+			r.key, from, r.claimID, c.opts.Holder, c.hub.Channel(), r.terms.ttl.Microseconds(),
+			r.terms.minHold.Microseconds(), r.terms.metadata,
+		}, &token)
+		if err == nil {
+			return c.granted(ctx, r, token, sent)
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return nil, nil, c.halfWon(r, result, err)
+		}
+		now, err := c.current(ctx, r.key)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !now.held || now.claimID != from && now.claimID != r.claimID:
+			return nil, &sight{state: "free"}, nil
+		case now.claimID == r.claimID:
+			from = r.claimID // an earlier send has renamed it
+		}
+		if err := statement.Sleep(ctx, lockedPause); err != nil { // locked for a moment
+			return nil, nil, err
+		}
 	}
-	return c.granted(ctx, r, token, sent)
 }
 
 // halfWon sees to a grant that may have happened without its reply.
@@ -206,13 +216,11 @@ func (c *Coordinator) giveBack(key, claimID string) {
 
 // seed makes the row of a new key.
 func (c *Coordinator) seed(ctx context.Context, key string) error {
-	return c.run.Do(ctx, func(ctx context.Context, conn *pgx.Conn, _ bool) error {
-		_, err := conn.Exec(ctx, seedSQL, key)
-		if pgerr.Code(err) == "55P03" { // a stranger inserts the same key
-			return nil
-		}
-		return err
-	})
+	_, _, err := c.run.Exec(ctx, seedSQL, key)
+	if pgerr.Code(err) == "55P03" { // a stranger inserts the same key
+		return nil
+	}
+	return err
 }
 
 func describe(op, key string, err error) error {

@@ -67,7 +67,9 @@ RETURNING t.token`
 // release under way either sees the flag or is seen as done.
 const enqueueSQL = `
 WITH l AS MATERIALIZED (
-  SELECT t.* FROM pgcoord.task_locks t WHERE t.task_name = $1::text FOR NO KEY UPDATE SKIP LOCKED
+  SELECT t.* FROM pgcoord.task_locks t
+   WHERE t.task_name = $1::text AND ` + statement.Deferred + ` IS NOT NULL
+     FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE pgcoord.task_locks t SET waiters = true
     FROM l WHERE t.task_name = l.task_name AND NOT l.waiters AND l.done_at IS NULL AND l.expires_at > clock_timestamp()
@@ -150,7 +152,7 @@ SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('pgcoord com
 // keys; a row locked by somebody is skipped, never waited for.
 const renewSQL = `
 WITH i AS (
-  SELECT * FROM pg_catalog.unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])
+  SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])
            WITH ORDINALITY AS i(task_name, token, claim_id, ttl, ord)
 ), l AS MATERIALIZED (
   SELECT t.task_name, i.ttl, i.ord, ` + statement.Durable + ` AS durable

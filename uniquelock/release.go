@@ -91,9 +91,10 @@ func (c *Coordinator) handOver(ctx context.Context, l *Lease, to *place, done bo
 		return false, err
 	}
 	c.mu.Lock()
-	s := c.slotLocked(l.key)
-	s.streak++
-	s.remote = remote
+	if s := c.slots[l.key]; s != nil {
+		s.streak++
+		s.remote = remote
+	}
 	c.mu.Unlock()
 	lease := c.newLease(l.key, r.claimID, token, r.terms, sent)
 	if !to.Deliver(delivery{lease: lease}) {

@@ -49,6 +49,19 @@ CREATE UNLOGGED TABLE pgcoord.task_waiters (
 COMMENT ON COLUMN pgcoord.task_waiters.slot_id IS 'the claim id under which the place is granted';
 COMMENT ON COLUMN pgcoord.task_waiters.deadline IS 'the place is dead after this';
 
+-- Tells the first p_most living places of p_task, or all, to look at the key.
+CREATE FUNCTION pgcoord.wake_waiters(p_task text, p_most int) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM pg_notify(w.channel, 'look ' || w.slot_id)
+       FROM (SELECT f.channel, f.slot_id FROM pgcoord.task_waiters f
+              WHERE f.task_name = p_task AND f.deadline > clock_timestamp()
+              ORDER BY f.position LIMIT p_most) w;
+END
+$$;
+
 -- Ends the claim (p_task, p_token, p_claim) as completed; with p_once the key is
 -- done for good. Raises PGC01 when that claim is not the current one, so that a
 -- COMMIT sent behind it does not run.
@@ -74,11 +87,7 @@ BEGIN
            done_at = CASE WHEN p_once THEN clock_timestamp() END,
            expires_at = CASE WHEN t.hold_until > clock_timestamp() THEN t.hold_until ELSE '-infinity' END
      WHERE t.task_name = p_task;
-    -- Who waits elsewhere looks: the first, or all where there is nothing left to get.
-    PERFORM pg_notify(w.channel, 'look ' || w.slot_id)
-       FROM (SELECT f.channel, f.slot_id FROM pgcoord.task_waiters f
-              WHERE f.task_name = p_task AND f.deadline > clock_timestamp()
-              ORDER BY f.position LIMIT CASE WHEN p_once THEN NULL ELSE 1 END) w;
+    PERFORM pgcoord.wake_waiters(p_task, CASE WHEN NOT p_once THEN 1 END); -- all, where nothing is left to get
     RETURN true;
 END
 $$;
@@ -145,7 +154,11 @@ BEGIN
        SET held = false, expires_at = CASE WHEN t.hold_until > clock_timestamp() THEN t.hold_until ELSE '-infinity' END,
            ended_at = clock_timestamp()
      WHERE t.task_name = p_task AND t.token = p_token AND t.claim_id = p_claim AND t.held;
-    RETURN CASE WHEN FOUND THEN 'freed' ELSE 'gone' END;
+    IF NOT FOUND THEN
+        RETURN 'gone';
+    END IF;
+    PERFORM pgcoord.wake_waiters(p_task, 1);
+    RETURN 'freed';
 END
 $$;
 
