@@ -2,7 +2,6 @@ package localpg
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,25 +12,11 @@ import (
 // patience bounds what must happen.
 const patience = 20 * time.Second
 
-// envChild makes this binary a process that starts a server, prints where its
-// data is, and lives on.
-const envChild = "PGCOORD_LOCALPG_CHILD"
-
 func TestMain(m *testing.M) {
 	if os.Getenv(envChild) != "" {
 		runChild()
 	}
 	os.Exit(m.Run())
-}
-
-func runChild() {
-	server, err := Start(context.Background(), Options{Own: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fmt.Println(server.backend.(*local).folder.path)
-	select {}
 }
 
 // start starts a local server, in memory where there is room, and stops it at

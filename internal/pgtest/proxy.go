@@ -13,14 +13,23 @@ import (
 // its DSN method for the way through it.
 func Proxy(tb testing.TB, dsn string) *faultproxy.Proxy {
 	tb.Helper()
-	config, err := pgx.ParseConfig(dsn)
+	address, err := addressOf(dsn)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	proxy, err := faultproxy.New(fmt.Sprintf("%s:%d", config.Host, config.Port))
+	proxy, err := faultproxy.New(address)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(proxy.Close)
 	return proxy
+}
+
+// addressOf returns the host:port of a server.
+func addressOf(dsn string) (string, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s:%d", config.Host, config.Port), nil
 }

@@ -76,9 +76,11 @@ func startShared() (*localpg.Server, string, error) {
 		return nil, "", err
 	}
 	template, err := createTemplate(ctx, server)
+	if err == nil {
+		err = remember(server)
+	}
 	if err != nil {
-		_ = server.Stop()
-		return nil, "", err
+		return nil, "", errors.Join(err, server.Stop())
 	}
 	return server, template, nil
 }
@@ -89,10 +91,7 @@ func stopShared() error {
 	if shared.server == nil {
 		return nil
 	}
-	if err := dropTemplate(shared.server, shared.template); err != nil {
-		return err
-	}
-	return shared.server.Stop()
+	return errors.Join(dropTemplate(shared.server, shared.template), shared.server.Stop())
 }
 
 // Dedicated starts a server for this test alone, to be restarted, killed or
@@ -115,5 +114,8 @@ func Dedicated(tb testing.TB, o localpg.Options) *localpg.Server {
 			tb.Error(err)
 		}
 	})
+	if err := remember(server); err != nil {
+		tb.Fatal(err)
+	}
 	return server
 }
