@@ -18,10 +18,19 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// newPool returns a pool of conns connections on a new migrated database.
+// newPool returns a pool of conns connections on a new migrated database, on a
+// server of its own with fsync on and its data on disk.
 func newPool(b *testing.B, conns int) *pgxpool.Pool {
 	b.Helper()
-	server := pgtest.Dedicated(b, localpg.Options{})
+	server, err := localpg.Start(context.Background(), localpg.Options{Own: true, Settings: map[string]string{"fsync": "on"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			b.Error(err)
+		}
+	})
 	return pgtest.Pool(b, pgtest.DSNOn(b, server), func(c *pgxpool.Config) {
 		c.MaxConns, c.MinConns = int32(conns), int32(conns)
 	})
