@@ -88,6 +88,7 @@ func releaseAll(ctx context.Context, leases []*Lease) error {
 				errs[i] = err
 				_ = l.refused(pgcoord.ErrClosed)
 			}
+			l.tell() // work that still goes on has lost its claim
 		}()
 	}
 	group.Wait()

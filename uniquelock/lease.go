@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pgcoord/pgcoord"
@@ -18,7 +19,8 @@ type Lease struct {
 	claimID string
 	terms   terms
 	lost    chan struct{}
-	turn    chan struct{} // holds one: whoever may end the lease
+	turn    chan struct{}          // holds one: whoever may end the lease
+	broken  atomic.Pointer[string] // why, if a notification said that it was broken
 
 	mu       sync.Mutex
 	state    state
@@ -69,7 +71,7 @@ func (l *Lease) Token() int64 { return l.token }
 
 // Lost implements pgcoord.Claim. It closes once: when the database says that the
 // claim is not current, or when the lease ran out on this process's clock without
-// a renewal. Complete and Release do not close it.
+// a renewal, or when Close released it. Complete and Release do not close it.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Remaining returns how long the lease lasts at least, by this process's
@@ -116,8 +118,8 @@ func (l *Lease) skipped(now time.Time) {
 func (l *Lease) overdue() {
 	l.mu.Lock()
 	late := l.state == open && !time.Now().Before(l.deadline)
-	if late && !l.isLost() {
-		close(l.lost)
+	if late {
+		l.tellLocked()
 	}
 	l.mu.Unlock()
 	if late {
@@ -130,15 +132,26 @@ func (l *Lease) refused(cause error) error {
 	l.mu.Lock()
 	if l.state == open {
 		l.state, l.cause = gone, cause
-		if !l.isLost() {
-			close(l.lost)
-		}
+		l.tellLocked()
 	}
 	err := l.endedLocked()
 	l.mu.Unlock()
 	l.timer.Stop()
 	l.c.forget(l)
 	return err
+}
+
+// tell closes lost.
+func (l *Lease) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tellLocked()
+}
+
+func (l *Lease) tellLocked() {
+	if !l.isLost() {
+		close(l.lost)
+	}
 }
 
 // isLost reports whether lost is closed; the caller has the lock.
@@ -227,7 +240,7 @@ func (l *Lease) startEnd(ctx context.Context) (state, error) {
 func (l *Lease) finishEnd(s state) {
 	l.mu.Lock()
 	l.shut, l.idle = false, nil
-	if l.state == open {
+	if s != open { // the database's answer to the end itself counts most
 		l.state = s
 	}
 	ended := l.state != open
@@ -237,6 +250,13 @@ func (l *Lease) finishEnd(s state) {
 		l.c.forget(l)
 	}
 	<-l.turn
+}
+
+// ending reports whether somebody is just ending the lease.
+func (l *Lease) ending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shut
 }
 
 // forget takes l out of the living leases of the process and stops its renewal.

@@ -74,6 +74,10 @@ func (c *Coordinator) renewAll(ctx context.Context, conn *pgx.Conn, leases []*Le
 		return err
 	}
 	for _, l := range lost {
+		if l.ending() { // its own end looks the same until that has its answer
+			l.skipped(time.Now())
+			continue
+		}
 		_ = l.refused(c.why(ctx, l)) // told by Lost
 	}
 	return nil

@@ -75,7 +75,7 @@ func Describe(op, key string, err error) error {
 	}
 	about := "pgcoord: " + op
 	if key != "" {
-		about += fmt.Sprintf(" %q", key)
+		about += fmt.Sprintf(" %q", shortened(key))
 	}
 	if sentinel := sentinelOf(err); sentinel != nil && !errors.Is(err, sentinel) {
 		err = fmt.Errorf("%w: %w", sentinel, err)
@@ -84,6 +84,15 @@ func Describe(op, key string, err error) error {
 		return fmt.Errorf("%s: %s: %w", about, cure, err)
 	}
 	return fmt.Errorf("%s: %w", about, err)
+}
+
+// shortened returns as much of key as an error needs: a bad one may be huge.
+func shortened(key string) string {
+	const longest = 512
+	if len(key) <= longest {
+		return key
+	}
+	return strings.ToValidUTF8(key[:longest], "") + "…"
 }
 
 func sentinelOf(err error) error {

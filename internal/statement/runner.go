@@ -86,11 +86,15 @@ func (r *Runner) Exec(ctx context.Context, sql string, args ...any) (rows int64,
 func (r *Runner) send(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn, plain bool) error) (Result, error) {
 	var result Result
 	for attempt := 1; ; attempt++ {
-		err := r.Do(ctx, fn)
+		called := false // else no connection was to be had
+		err := r.Do(ctx, func(ctx context.Context, conn *pgx.Conn, plain bool) error {
+			called = true
+			return fn(ctx, conn, plain)
+		})
 		if err == nil || errors.Is(err, pgx.ErrNoRows) {
 			return result, err
 		}
-		if !pgerr.Certain(err) {
+		if called && !pgerr.Certain(err) {
 			result.Sent = true
 		}
 		if ctx.Err() != nil || attempt == attempts || !pgerr.Transient(err) {
