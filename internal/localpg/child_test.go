@@ -21,7 +21,12 @@ func runChild() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(server.backend.(*local).folder.path)
+	switch b := server.backend.(type) {
+	case *local:
+		fmt.Println(b.folder.path)
+	case *container:
+		fmt.Println(b.folder.path)
+	}
 	select {}
 }
 

@@ -23,11 +23,13 @@ const containerFile = "container"
 
 // container is a server in a Docker container. It is driven by the docker
 // command, attached: when this process ends, the command is sent SIGINT, passes
-// it on to the server, and the container removes itself.
+// it on to the server, and the container removes itself. Its data is in a volume
+// of the same name, which outlives it over a restart.
 type container struct {
 	folder  *folder
 	name    string
 	port    int
+	args    []string // of docker
 	command *process
 }
 
@@ -39,12 +41,12 @@ func startDocker(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &container{folder: f, name: filepath.Base(f.path)}
 	image := os.Getenv(EnvImage)
 	if image == "" {
 		image = defaultImage
 	}
-	version, err := c.run(ctx, image, o.settings())
+	c := &container{folder: f, name: filepath.Base(f.path)}
+	version, err := c.create(ctx, image, o)
 	if err != nil {
 		// Not having the image is not having the kind.
 		return nil, fmt.Errorf("%w: %w", errAbsent, errors.Join(err, c.stop()))
@@ -70,8 +72,8 @@ func docker(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// run creates the container and returns the server's version when it answers.
-func (c *container) run(ctx context.Context, image string, settings map[string]string) (string, error) {
+// create makes the container and returns the server's version when it answers.
+func (c *container) create(ctx context.Context, image string, o Options) (string, error) {
 	var err error
 	if c.port, err = freePort(); err != nil {
 		return "", err
@@ -80,28 +82,29 @@ func (c *container) run(ctx context.Context, image string, settings map[string]s
 	if err := os.WriteFile(filepath.Join(c.folder.path, containerFile), []byte(c.name), 0o600); err != nil {
 		return "", err
 	}
-	args := []string{
+	c.args = []string{
 		"run", "--rm", "--name", c.name, "--publish", fmt.Sprintf("127.0.0.1:%d:5432", c.port),
-		"--stop-signal", "SIGINT", "--env", "POSTGRES_HOST_AUTH_METHOD=trust",
-		"--env", "POSTGRES_INITDB_ARGS=--locale=C --encoding=UTF8", image,
+		"--volume", c.name + ":/pgcoord", "--env", "PGDATA=/pgcoord/data", "--shm-size", "256m",
+		"--env", "POSTGRES_HOST_AUTH_METHOD=trust", "--env", "POSTGRES_INITDB_ARGS=--locale=C --encoding=UTF8", image,
 	}
+	settings := o.settings()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		args = append(args, "-c", name+"="+settings[name])
+		c.args = append(c.args, "-c", name+"="+settings[name])
 	}
-	if err := c.attach(args...); err != nil {
+	if err := c.run(); err != nil {
 		return "", err
 	}
 	return c.await(ctx)
 }
 
-// attach runs a docker command that ends with the container.
-func (c *container) attach(args ...string) error {
+// run starts the container.
+func (c *container) run() error {
 	log, err := os.OpenFile(c.folder.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command("docker", args...)
+	cmd := exec.Command("docker", c.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	c.command, err = spawn(cmd, account{})
 	return err
@@ -117,8 +120,7 @@ func (c *container) await(ctx context.Context) (string, error) {
 		}
 		select {
 		case <-c.command.done:
-			printed, _ := os.ReadFile(c.folder.log())
-			return "", fmt.Errorf("docker run: %w: %s", errors.Join(c.command.err, errors.New("the container ended")), lastLines(string(printed)))
+			return "", fmt.Errorf("docker run ended (%v): %s", c.command.cmd.ProcessState, lastLines(c.log()))
 		case <-ctx.Done():
 			return "", fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(10 * pollInterval):
@@ -134,23 +136,19 @@ func lastLines(text string) string {
 
 func (c *container) dsn(database string) string { return loopbackDSN(c.port, database) }
 
-func (c *container) log() string {
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-	defer cancel()
-	out, err := docker(ctx, "logs", c.name)
-	if err != nil {
-		return ""
-	}
-	return out
-}
+func (c *container) log() string { return c.folder.readLog() }
 
 func (c *container) restart(ctx context.Context, mode Mode) error {
 	signal := map[Mode]string{Fast: "SIGINT", Immediate: "SIGQUIT", Kill: "SIGKILL"}[mode]
-	if _, err := docker(ctx, "restart", "--signal", signal, "--time", "15", c.name); err != nil {
+	if _, err := docker(ctx, "kill", "--signal", signal, c.name); err != nil {
 		return err
 	}
-	<-c.command.done // it was attached to the ended server
-	if err := c.attach("attach", "--no-stdin", c.name); err != nil {
+	select {
+	case <-c.command.done: // the container is removed too by then
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := c.run(); err != nil {
 		return err
 	}
 	_, err := c.await(ctx)
@@ -165,24 +163,26 @@ func (c *container) stop() error {
 	return errors.Join(err, c.folder.remove())
 }
 
-// removeContainer removes the container that a folder names, if it names one
-// and it is still there.
+// removeContainer removes the container and the volume that a folder names, if
+// it names them and they are still there.
 func removeContainer(path string) error {
-	name, err := os.ReadFile(filepath.Join(path, containerFile))
+	content, err := os.ReadFile(filepath.Join(path, containerFile))
 	if err != nil {
 		return nil
 	}
+	name := string(content)
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	for {
 		// The container removes itself too, when it ends; then this fails.
-		_, removeErr := docker(ctx, "rm", "--force", "--volumes", string(name))
-		left, err := docker(ctx, "ps", "--all", "--quiet", "--filter", "name=^"+string(name)+"$")
+		_, removeErr := docker(ctx, "rm", "--force", "--volumes", name)
+		left, err := docker(ctx, "ps", "--all", "--quiet", "--filter", "name=^"+name+"$")
 		if err != nil {
 			return err
 		}
 		if strings.TrimSpace(left) == "" {
-			return nil
+			_, err := docker(ctx, "volume", "rm", "--force", name)
+			return err
 		}
 		if ctx.Err() != nil {
 			return removeErr

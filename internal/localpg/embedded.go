@@ -83,6 +83,7 @@ func fetch(binaries string, config embeddedpostgres.Config) (err error) {
 	defer func() { err = errors.Join(err, f.remove()) }()
 	server := embeddedpostgres.NewDatabase(config.
 		Version(embeddedVersion).Port(uint32(port)).Logger(io.Discard).
+		StartParameters(map[string]string{"unix_socket_directories": ""}).
 		BinariesPath(binaries).CachePath(filepath.Join(f.path, "cache")).
 		RuntimePath(filepath.Join(f.path, "runtime")).DataPath(f.data()))
 	if err := server.Start(); err != nil {

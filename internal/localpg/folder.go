@@ -30,6 +30,15 @@ const lockFile = "postmaster.pid"
 func (f *folder) data() string { return filepath.Join(f.path, "data") }
 func (f *folder) log() string  { return filepath.Join(f.path, "log") }
 
+// readLog returns what the server has logged so far.
+func (f *folder) readLog() string {
+	content, err := os.ReadFile(f.log())
+	if err != nil {
+		return "" // it has not started yet, or was stopped
+	}
+	return string(content)
+}
+
 // newFolder makes a folder that the account can use.
 func newFolder(a account, inMemory bool) (*folder, error) {
 	base := os.TempDir()

@@ -206,10 +206,4 @@ func (l *local) spawn(cmd *exec.Cmd) (*process, error) {
 
 func (l *local) dsn(database string) string { return loopbackDSN(l.port, database) }
 
-func (l *local) log() string {
-	content, err := os.ReadFile(l.folder.log())
-	if err != nil {
-		return "" // it has not started yet, or was stopped
-	}
-	return string(content)
-}
+func (l *local) log() string { return l.folder.readLog() }

@@ -100,8 +100,9 @@ func (s *Server) String() string {
 // loopback. For kind url it is the given DSN with another database.
 func (s *Server) DSN(database string) string { return s.backend.dsn(database) }
 
-// Log returns what the server has logged so far; "" for kind url. The server
-// logs an error before it tells the client, so what a client has seen is in it.
+// Log returns what the server has logged so far; "" for kind url. A server
+// logs an error before it tells the client, so what a client has seen is in it;
+// with kind docker it may come a moment later.
 func (s *Server) Log() string { return s.backend.log() }
 
 // Restart ends the server as mode says and starts it again on the same port,
