@@ -39,6 +39,9 @@ func (now *current) is(l *Lease) bool {
 
 // lossOf tells in words what became of l.
 func (now *current) lossOf(l *Lease) error {
+	if reason := l.broken.Load(); reason != nil {
+		return fmt.Errorf("it was broken: %s", *reason)
+	}
 	switch {
 	case now.token == 0:
 		return errors.New("its row is gone")

@@ -51,7 +51,7 @@ func TestOpenGuard(t *testing.T) {
 	if err := lease.Renew(ctx); err != nil {
 		t.Fatal(err)
 	}
-	expire(t, pool, "k") // an expired holder inside a guard still holds
+	expire(t, pool, lease) // an expired holder inside a guard still holds
 	if _, err := b.TryAcquire(ctx, "k"); !errors.Is(err, pgcoord.ErrHeld) {
 		t.Fatalf("try under an open guard: %v", err)
 	}
@@ -243,7 +243,7 @@ func TestGuardInOldTransaction(t *testing.T) {
 	_ = tx.Rollback(ctx)
 
 	tx = old()
-	expire(t, pool, "k")
+	expire(t, pool, lease)
 	tryLock(t, b, "k", uniquelock.LockOptions{})
 	err := lease.Guard(ctx, tx)
 	if !errors.Is(err, pgcoord.ErrLost) && !errors.Is(err, pgcoord.ErrConflict) {
@@ -261,7 +261,7 @@ func TestIssuedButSilent(t *testing.T) {
 	a, b := newCoordinator(t, pool, uniquelock.Options{}), newCoordinator(t, pool, uniquelock.Options{})
 	older := tryLock(t, a, "k", uniquelock.LockOptions{})
 	exec(t, pool, "INSERT INTO acct VALUES (1, 100, $1)", older.Token()-1)
-	expire(t, pool, "k")
+	expire(t, pool, older)
 	tryLock(t, b, "k", uniquelock.LockOptions{})
 	ran := false
 	err := older.BeginFunc(ctx, func(pgx.Tx) error { ran = true; return nil })

@@ -14,10 +14,16 @@ import (
 	"github.com/pgcoord/pgcoord/uniquelock"
 )
 
-// expire ends the lease of key in the database, as the passing of its TTL would.
-func expire(t testing.TB, pool *pgxpool.Pool, key string) {
+// expire ends l in the database, as the passing of its TTL would in a process that
+// does not renew.
+func expire(t testing.TB, pool *pgxpool.Pool, l *uniquelock.Lease) {
 	t.Helper()
-	exec(t, pool, "UPDATE pgcoord.task_locks SET expires_at = clock_timestamp() - interval '1 second' WHERE task_name = $1", key)
+	uniquelock.StopRenewal(l)
+	tag, err := pool.Exec(within(t, 10*time.Second),
+		"UPDATE pgcoord.task_locks SET expires_at = clock_timestamp() - interval '1 second' WHERE task_name = $1 AND token = $2", l.Key(), l.Token())
+	if err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("expire: %v, %v", tag, err)
+	}
 }
 
 // remaining returns what is left of key's lease on the database's clock.
@@ -45,14 +51,14 @@ func TestRenewAgainstSteal(t *testing.T) {
 	a, b := newCoordinator(t, pool, uniquelock.Options{}), newCoordinator(t, pool, uniquelock.Options{})
 
 	first := tryLock(t, a, "k", uniquelock.LockOptions{})
-	expire(t, pool, "k")
+	expire(t, pool, first)
 	if err := first.Renew(ctx); err != nil {
 		t.Fatalf("renewal of an expired lease that nobody took: %v", err)
 	}
 	if _, err := b.TryLock(ctx, "k", uniquelock.LockOptions{}); !errors.Is(err, pgcoord.ErrHeld) {
 		t.Fatalf("steal after the renewal: %v", err)
 	}
-	expire(t, pool, "k")
+	expire(t, pool, first)
 	second := tryLock(t, b, "k", uniquelock.LockOptions{})
 	before := remaining(t, pool, "k")
 	if err := first.Renew(ctx); !errors.Is(err, pgcoord.ErrLost) {
@@ -202,8 +208,7 @@ func TestFullLeaseAfterLockedRow(t *testing.T) {
 	ctx := within(t, 30*time.Second)
 	pool := newPool(t)
 	a, b := newCoordinator(t, pool, uniquelock.Options{}), newCoordinator(t, pool, uniquelock.Options{TTL: time.Second})
-	tryLock(t, a, "k", uniquelock.LockOptions{})
-	expire(t, pool, "k")
+	expire(t, pool, tryLock(t, a, "k", uniquelock.LockOptions{}))
 	tx, err := pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,12 @@
 package uniquelock
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
-// notified takes a notification: "granted SLOT", "look SLOT" or "broken CLAIM".
+// notified takes a notification: "granted SLOT", "look SLOT" or "broken TOKEN
+// REASON".
 func (c *Coordinator) notified(payload string) {
 	verb, id, _ := strings.Cut(payload, " ")
 	switch verb {
@@ -20,7 +24,20 @@ func (c *Coordinator) notified(payload string) {
 			c.lines.WakeFirst(key)
 		}
 	case "broken":
-		c.keeper.Kick()
+		token, reason, _ := strings.Cut(id, " ")
+		c.noteBreak(token, reason)
+		c.keeper.Kick() // asks the database, which alone is believed
+	}
+}
+
+// noteBreak keeps the reason for a break: the next grant clears it from the row.
+func (c *Coordinator) noteBreak(token, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.living() {
+		if strconv.FormatInt(l.token, 10) == token {
+			l.broken.Store(&reason)
+		}
 	}
 }
 

@@ -205,7 +205,7 @@ RETURNING pg_catalog.pg_current_xact_id()::text, n.limits`
 // The claim id is taken away, so that the holder's own late release is told.
 const breakSQL = `
 WITH l AS MATERIALIZED (
-  SELECT t.task_name, t.channel, t.claim_id, ` + statement.Durable + ` AS durable
+  SELECT t.task_name, t.channel, ` + statement.Durable + ` AS durable
     FROM pgcoord.task_locks t
    WHERE t.task_name = $1::text AND (t.held OR t.expires_at > clock_timestamp()) AND t.done_at IS NULL
      FOR UPDATE SKIP LOCKED
@@ -214,12 +214,12 @@ WITH l AS MATERIALIZED (
      SET held = false, claim_id = '', expires_at = '-infinity', hold_until = '-infinity',
          ended_at = clock_timestamp(), note = $2::text
     FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL
-  RETURNING l.channel, l.claim_id
+  RETURNING l.channel, t.token
 ), w AS (
   SELECT f.channel, f.slot_id FROM pgcoord.task_waiters f, u
    WHERE f.task_name = $1::text AND f.deadline > clock_timestamp() ORDER BY f.position LIMIT 1
 )
-SELECT pg_catalog.pg_notify(u.channel, 'broken ' || u.claim_id) FROM u WHERE u.channel <> ''
+SELECT pg_catalog.pg_notify(u.channel, 'broken ' || u.token || ' ' || $2::text) FROM u WHERE u.channel <> ''
 UNION ALL SELECT pg_catalog.pg_notify(w.channel, 'look ' || w.slot_id) FROM w
 UNION ALL SELECT NULL FROM u`
 

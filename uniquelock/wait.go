@@ -2,13 +2,8 @@ package uniquelock
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	mathrand "math/rand/v2"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/line"
@@ -39,15 +34,6 @@ type delivery struct {
 
 // place is a caller's place in the line of this process.
 type place = line.Place[*request, delivery]
-
-// slot is this process's place among the processes that wait for a key.
-type slot struct {
-	id       string // the claim id under which the place is granted
-	enqueued bool
-	granted  bool // a notification said so
-	streak   int  // hand-overs within the process since another had a turn
-	remote   bool // another process was waiting at the last hand-over
-}
 
 // Lock waits until key is free and claims it. It fails with pgcoord.ErrDone, or
 // with the error of ctx.
@@ -88,15 +74,19 @@ func (c *Coordinator) lock(ctx context.Context, r *request) (*Lease, error) {
 func (c *Coordinator) waitInLine(ctx context.Context, r *request, seen *sight) (*Lease, error) {
 	c.hub.Start()
 	w := &waiter{c: c, r: r, place: c.lines.Join(r.key, r), seen: seen, looked: seen != nil, pause: lockedPause}
-	defer func() {
-		late, delivered, last := w.place.Leave()
-		if delivered && late.lease != nil {
-			c.abandon(late.lease)
-		}
-		if last {
-			c.leave(r.key)
-		}
-	}()
+	lease, err := w.wait(ctx)
+	late, delivered, last := w.place.Leave()
+	if delivered && late.lease != nil {
+		c.abandon(late.lease)
+	}
+	if last {
+		c.leave(ctx, r.key, lease != nil)
+	}
+	return lease, err
+}
+
+// wait waits for a delivery, and looks for the key whenever it is this one's turn.
+func (w *waiter) wait(ctx context.Context) (*Lease, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -105,7 +95,7 @@ func (c *Coordinator) waitInLine(ctx context.Context, r *request, seen *sight) (
 			return d.lease, d.err
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-c.closed:
+		case <-w.c.closed:
 			return nil, pgcoord.ErrClosed
 		case <-w.place.Wake():
 		case <-timer.C:
@@ -210,80 +200,6 @@ func (w *waiter) tryFirst(ctx context.Context) (*Lease, *sight, error) {
 		return nil, seen, nil
 	}
 	return w.c.try(ctx, w.r)
-}
-
-// slotOf returns a copy of the process's place for key, made at first use.
-func (c *Coordinator) slotOf(key string) slot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return *c.slotLocked(key)
-}
-
-func (c *Coordinator) slotLocked(key string) *slot {
-	if c.slots[key] == nil {
-		c.slots[key] = &slot{id: "slot:" + rand.Text()}
-	}
-	return c.slots[key]
-}
-
-// takeSlot makes a lease of the grant to the process's place.
-func (c *Coordinator) takeSlot(ctx context.Context, r *request, s slot) (*Lease, *sight, error) {
-	c.mu.Lock()
-	if now := c.slots[r.key]; now != nil && now.id == s.id {
-		delete(c.slots, r.key) // the grant has used it up
-	}
-	c.mu.Unlock()
-	lease, seen, err := c.adopt(ctx, r, s.id)
-	if err != nil {
-		c.giveBack(r.key, s.id)
-	}
-	return lease, seen, err
-}
-
-// enqueue takes the process's place among the waiters, or keeps it alive.
-func (c *Coordinator) enqueue(ctx context.Context, key, id string) (*sight, error) {
-	seen := &sight{}
-	_, err := c.run.QueryRow(ctx, enqueueSQL,
-		[]any{key, id, c.hub.Channel(), c.opts.Holder, slotLife.Microseconds()}, seen.dest()...)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return &sight{state: "locked"}, nil // by a statement under way, or pruned meanwhile
-	}
-	if err != nil {
-		return nil, fmt.Errorf("wait among other processes: %w", err)
-	}
-	if seen.state == "held" && seen.claimID != id {
-		c.mu.Lock()
-		if s := c.slots[key]; s != nil && s.id == id {
-			s.enqueued = true
-		}
-		c.mu.Unlock()
-	}
-	return seen, nil
-}
-
-// leave gives the process's place up when nobody here waits any more, and what
-// may have been granted to it.
-func (c *Coordinator) leave(key string) {
-	c.mu.Lock()
-	s := c.slots[key]
-	if s == nil || c.lines.Len(key) > 0 {
-		c.mu.Unlock()
-		return
-	}
-	delete(c.slots, key)
-	c.mu.Unlock()
-	if !s.enqueued {
-		return
-	}
-	c.background(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
-		defer cancel()
-		_ = c.run.Do(ctx, func(ctx context.Context, conn *pgx.Conn, _ bool) error {
-			_, err := conn.Exec(ctx, leaveSQL, key, s.id)
-			return err
-		}) // a place that stays dies with its deadline
-		c.giveBack(key, s.id)
-	})
 }
 
 // jitter spreads d by a quarter, so that processes do not look in step.
