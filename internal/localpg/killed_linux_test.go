@@ -106,8 +106,10 @@ func TestSweepLeavesWhatIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := time.Now().Add(-2 * strayAge)
-	if err := os.Chtimes(old, before, before); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{old, precious} {
+		if err := os.Chtimes(path, before, before); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sweep(t.Logf)
 	for _, path := range []string{precious, fresh, link, file} {

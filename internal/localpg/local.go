@@ -153,7 +153,7 @@ func (l *local) restart(ctx context.Context, mode Mode) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		// After Kill the orphaned backends take a moment to notice.
+		// Where killAllIn cannot see them, orphans take a moment to notice.
 		if !strings.Contains(l.log()[before:], lockFileExists) && portFree(l.port) {
 			return err
 		}
@@ -165,7 +165,7 @@ func (l *local) stop() error {
 	return errors.Join(l.end(Fast), l.folder.remove())
 }
 
-// end ends the server and waits for its first process.
+// end ends the server and waits until none of its processes is left.
 func (l *local) end(mode Mode) error {
 	p := l.process
 	if p == nil {
@@ -175,13 +175,15 @@ func (l *local) end(mode Mode) error {
 	if err := p.signal(mode); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
+	var late error
 	select {
 	case <-p.done:
-		return nil
 	case <-time.After(stopLimit):
 		p.kill()
-		return fmt.Errorf("the server did not end within %v and was killed", stopLimit)
+		late = fmt.Errorf("the server did not end within %v and was killed", stopLimit)
 	}
+	// After Kill, a busy backend does not notice that the first process is gone.
+	return errors.Join(late, killAllIn(l.folder.data()))
 }
 
 // complete runs cmd to its end; an error has what it printed.

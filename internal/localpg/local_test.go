@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -83,8 +84,10 @@ func TestRestart(t *testing.T) {
 			before := connect(t, dsn)
 			since := ask[time.Time](t, before, "SELECT pg_postmaster_start_time()")
 			exec1(t, before, fmt.Sprintf("INSERT INTO t VALUES (%d)", i))
-			busy := occupy(t, dsn)
-			if err := server.Restart(t.Context(), mode); err != nil {
+			waiting, looping := occupy(t, dsn)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := server.Restart(ctx, mode); err != nil {
 				t.Fatal(err)
 			}
 			after := connect(t, dsn) // the same port, and at once
@@ -94,29 +97,36 @@ func TestRestart(t *testing.T) {
 			if !ask[time.Time](t, after, "SELECT pg_postmaster_start_time()").After(since) {
 				t.Error("the server is the old one")
 			}
-			if err := <-busy; err == nil {
+			if <-waiting == nil || <-looping == nil {
 				t.Error("a statement survived the restart")
 			}
 		})
 	}
 }
 
-// occupy has one connection wait for a lock that another holds, and returns
-// where the outcome of the wait arrives.
-func occupy(t *testing.T, dsn string) <-chan error {
+// occupy has one connection wait for a lock that another holds, and a third one
+// compute without end. It returns where their outcomes arrive.
+func occupy(t *testing.T, dsn string) (waiting, looping <-chan error) {
 	t.Helper()
-	holder, waiter := connect(t, dsn), connect(t, dsn)
+	holder, waiter, looper := connect(t, dsn), connect(t, dsn), connect(t, dsn)
 	exec1(t, holder, "BEGIN; LOCK TABLE t")
-	outcome := make(chan error, 1)
-	go func() {
-		_, err := waiter.Exec(context.Background(), "INSERT INTO t VALUES (100)")
-		outcome <- err
-	}()
+	waiting = outcome(waiter, "INSERT INTO t VALUES (100)")
+	looping = outcome(looper, "DO $$ BEGIN LOOP NULL; END LOOP; END $$")
 	observer := connect(t, dsn)
-	eventually(t, "the wait to begin", func() bool {
-		return ask[int](t, observer, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == 1
+	eventually(t, "both to be at it", func() bool {
+		return ask[int](t, observer, `SELECT count(*) FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' OR state = 'active' AND query LIKE 'DO %'`) == 2
 	})
-	return outcome
+	return waiting, looping
+}
+
+func outcome(conn *pgx.Conn, sql string) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(context.Background(), sql)
+		result <- err
+	}()
+	return result
 }
 
 func TestPorts(t *testing.T) {

@@ -2,6 +2,7 @@ package localpg
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,35 +85,62 @@ func (o *owner) release() error { return o.file.Close() }
 func endStray(data string) error {
 	content, err := os.ReadFile(filepath.Join(data, lockFile))
 	if err != nil {
-		return nil // none runs
+		return killAllIn(data) // a server's first process has ended
 	}
 	first, _, _ := strings.Cut(string(content), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(first))
-	if err != nil || pid <= 1 {
-		return nil
-	}
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
-		if !runsOn(pid, data) {
-			return nil
-		}
-		if err := syscall.Kill(pid, signal); err != nil {
+	if err == nil && runsOn(pid, data) {
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
 		for deadline := time.Now().Add(strayLimit); runsOn(pid, data) && time.Now().Before(deadline); {
 			time.Sleep(pollInterval)
 		}
 	}
-	return nil
+	return killAllIn(data)
 }
 
-// strayLimit is how long a server without an owner has to follow each signal.
+// strayLimit is how long a server without an owner has to end.
 const strayLimit = 5 * time.Second
 
-// runsOn reports whether pid is a server on that data folder, and not another
-// process that was given the same number.
+// killAllIn ends the processes that work in a data folder, as all of a server's
+// do, and waits for them.
+func killAllIn(data string) error {
+	for deadline := time.Now().Add(strayLimit); ; time.Sleep(pollInterval) {
+		found := false
+		links, err := filepath.Glob("/proc/[0-9]*/cwd")
+		if err != nil {
+			return err
+		}
+		for _, link := range links {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+			if err != nil || !runsOn(pid, data) {
+				continue
+			}
+			found = true
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		if !found {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes in %s do not end", data)
+		}
+	}
+}
+
+// runsOn reports whether pid is a process of a server on that data folder, and
+// not another that was given the same number, or somebody's shell.
 func runsOn(pid int, data string) bool {
-	cwd, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "cwd"))
-	return err == nil && cwd == data
+	process := filepath.Join("/proc", strconv.Itoa(pid))
+	cwd, err := os.Readlink(filepath.Join(process, "cwd"))
+	if err != nil || cwd != data {
+		return false
+	}
+	exe, err := os.Readlink(filepath.Join(process, "exe"))
+	return err == nil && filepath.Base(exe) == "postgres"
 }
 
 // memoryFolder is a file system in memory.

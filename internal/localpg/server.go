@@ -48,8 +48,8 @@ const (
 	Fast Mode = iota
 	// Immediate aborts all server processes; the next start recovers.
 	Immediate
-	// Kill ends the server's first process with SIGKILL, as a crash does; the
-	// others follow it.
+	// Kill ends all server processes with SIGKILL, the first one first, as a
+	// crash of the machine would; but what they wrote reaches the disk.
 	Kill
 )
 
