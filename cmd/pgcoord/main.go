@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(stderr, "pgcoord: "+strings.TrimPrefix(err.Error(), "pgcoord: "))
+	_, _ = fmt.Fprintln(stderr, "pgcoord: "+strings.TrimPrefix(err.Error(), "pgcoord: "))
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return exitInterrupted
 	}

@@ -94,8 +94,8 @@ func (db *database) describe(ctx context.Context) error {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var version, name string
-	err = conn.QueryRow(ctx, `SELECT current_setting('server_version'), current_database()`).Scan(&version, &name)
-	db.label = fmt.Sprintf("PostgreSQL %s, database %q of --database-url", version, name)
+	err = conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1), current_database()`).Scan(&version, &name)
+	db.label = fmt.Sprintf("PostgreSQL %s, database %q (--database-url)", version, name)
 	return err
 }
 
@@ -130,7 +130,7 @@ func (db *database) migrate(ctx context.Context) error {
 		return err
 	}
 	if !db.own {
-		db.label += "\nSchema pgcoord was missing there; the demo has installed it, and it stays."
+		db.label += "; schema pgcoord was missing, the demo has installed it, and it stays."
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func run(ctx context.Context, cmd *cli.Command) error {
 	announce := s.opening
 	if asJSON {
 		s.out = io.Discard
-		announce = func(label string) { fmt.Fprintln(cmd.Root().ErrWriter, "pgcoord: playing on "+label) }
+		announce = func(label string) { _, _ = fmt.Fprintln(cmd.Root().ErrWriter, "pgcoord: playing on "+label) }
 	}
 	db := &database{dsn: cmd.String("database-url")}
 	var results []result
@@ -67,11 +67,12 @@ func run(ctx context.Context, cmd *cli.Command) error {
 		announce(db.label)
 		results, err = playAll(ctx, db, s)
 	}
-	if err != nil && ctx.Err() != nil {
+	interrupted := err != nil && ctx.Err() != nil
+	if interrupted {
 		err = fmt.Errorf("demo interrupted (%w)", ctx.Err())
 	}
 	err = errors.Join(err, s.err, db.close())
-	if asJSON && len(results) == len(scenarios) {
+	if asJSON && len(results) > 0 && !interrupted {
 		err = errors.Join(err, writeJSON(out, results))
 	}
 	return err

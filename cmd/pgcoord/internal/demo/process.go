@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -23,9 +21,8 @@ type process struct {
 	events chan event
 	told   map[kind]bool // what next has returned so far
 
-	gone   chan struct{} // closed when it has ended; the two below are set then
-	stderr bytes.Buffer
-	err    error
+	gone   chan struct{} // closed when it has ended
+	stderr bytes.Buffer  // to be read then
 }
 
 // startWorker runs this program again as a worker. It is killed when ctx ends.
@@ -72,7 +69,7 @@ func (p *process) follow(stdout io.Reader) {
 		}
 		p.events <- e
 	}
-	p.err = p.cmd.Wait()
+	_ = p.cmd.Wait() // how it ended is in ProcessState
 }
 
 // next returns the worker's next event.
@@ -89,8 +86,7 @@ func (p *process) next(ctx context.Context) (event, error) {
 func (p *process) take(e event, ok bool) (event, error) {
 	if !ok {
 		<-p.gone
-		return e, fmt.Errorf("worker %s ended early: %w", p.name,
-			errors.Join(p.err, errors.New(strings.TrimSpace(p.stderr.String()))))
+		return e, fmt.Errorf("worker %s ended early (%v) %s", p.name, p.cmd.ProcessState, bytes.TrimSpace(p.stderr.Bytes()))
 	}
 	if e.Kind == kindFailed {
 		return e, fmt.Errorf("worker %s: %s", p.name, e.Text)

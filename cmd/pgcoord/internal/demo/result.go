@@ -21,7 +21,8 @@ type moment struct {
 // result is what came out of a scenario. Effects and ChargedCents are read from
 // the database, Refused is counted from what the workers reported.
 type result struct {
-	about about
+	about   about
+	charges int // that workers reported
 
 	Strategy     string   `json:"strategy"`
 	Name         string   `json:"name"`
@@ -43,6 +44,8 @@ func (r *result) verdict() error {
 	switch {
 	case r.about.guarded && r.Effects > 1:
 		return fmt.Errorf("%s: order %d was charged %d times: this must never happen", r.about.name, r.Order, r.Effects)
+	case r.Effects != r.charges:
+		return fmt.Errorf("%s: %d effects are stored, but workers know of %d", r.about.name, r.Effects, r.charges)
 	case r.ChargedCents != r.Effects*price:
 		return fmt.Errorf("%s: %d effects, but %d cents charged", r.about.name, r.Effects, r.ChargedCents)
 	case r.Effects != effects || r.Refused != refused:
@@ -59,6 +62,7 @@ func (p *play) witness(ctx context.Context, w *process, e event) error {
 	}
 	effects := 0
 	if e.Kind == kindCharged {
+		p.result.charges++
 		var err error
 		if effects, _, err = p.order.count(ctx, p.db.pool); err != nil {
 			return err
