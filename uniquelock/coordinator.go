@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -39,6 +40,8 @@ type Coordinator struct {
 	keeper *renewal.Keeper[*Lease]
 	lines  line.Lines[*request, delivery]
 	ground ground
+	// listened: notifications arrived at some time.
+	listened atomic.Bool
 
 	mu      sync.Mutex
 	held    map[string]map[*Lease]struct{} // the living leases of this process, by key

@@ -61,10 +61,7 @@ func (l *Lease) guarded(ctx context.Context, spec guard.Spec, fn func(pgx.Tx) er
 	for pause := lockedPause; ; pause = min(2*pause, pollEvery) {
 		err := guard.Run(ctx, l.c.pool, spec, fn)
 		if !errors.Is(err, guard.ErrRefused) {
-			if pgerr.Code(err) == pgerr.Gone {
-				return l.refused(l.c.why(ctx, l))
-			}
-			return err
+			return l.lossIn(ctx, err)
 		}
 		now, err := l.c.current(ctx, l.key)
 		switch {
@@ -79,6 +76,21 @@ func (l *Lease) guarded(ctx context.Context, spec guard.Spec, fn func(pgx.Tx) er
 			return err
 		}
 	}
+}
+
+// lossIn finds a loss behind the failure of a guarded transaction: the server
+// refused the claim, or ended the transaction at its idle limit, and then the key
+// may have gone to another.
+func (l *Lease) lossIn(ctx context.Context, err error) error {
+	switch pgerr.Code(err) {
+	case pgerr.Gone:
+		return l.refused(l.c.why(ctx, l))
+	case pgerr.IdleInTransaction:
+		if now, readErr := l.c.current(ctx, l.key); readErr == nil && !now.is(l) {
+			return errors.Join(l.refused(now.lossOf(l)), err)
+		}
+	}
+	return err
 }
 
 // Guard locks the claim within a transaction of the caller, which then commits

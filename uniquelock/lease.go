@@ -22,6 +22,9 @@ type Lease struct {
 	turn    chan struct{}          // holds one: whoever may end the lease
 	broken  atomic.Pointer[string] // why, if a notification said that it was broken
 
+	streak     int  // hand-overs within the process, without a turn for others
+	othersWait bool // another process was waiting at its grant
+
 	mu       sync.Mutex
 	state    state
 	guards   int           // open guarded transactions
@@ -46,21 +49,33 @@ const (
 // newLease starts the life of a claim that was granted by a statement sent at
 // sent.
 func (c *Coordinator) newLease(key, claimID string, token int64, t terms, sent time.Time) *Lease {
-	l := &Lease{
+	l := c.prepare(key, claimID, token, t, sent)
+	l.start()
+	return l
+}
+
+func (c *Coordinator) prepare(key, claimID string, token int64, t terms, sent time.Time) *Lease {
+	return &Lease{
 		c: c, key: key, token: token, claimID: claimID, terms: t,
 		lost: make(chan struct{}), turn: make(chan struct{}, 1),
 		deadline: sent.Add(t.ttl), due: sent.Add(t.ttl / 3),
 	}
+}
+
+// start makes the lease known to the process and keeps it alive from now on.
+func (l *Lease) start() {
+	c := l.c
+	l.mu.Lock()
 	l.timer = time.AfterFunc(time.Until(l.deadline), l.overdue)
+	l.mu.Unlock()
 	c.mu.Lock()
-	if c.held[key] == nil {
-		c.held[key] = map[*Lease]struct{}{}
+	if c.held[l.key] == nil {
+		c.held[l.key] = map[*Lease]struct{}{}
 	}
-	c.held[key][l] = struct{}{}
+	c.held[l.key][l] = struct{}{}
 	c.mu.Unlock()
 	c.keeper.Add(l)
 	c.hub.Start()
-	return l
 }
 
 // Key implements pgcoord.Claim.

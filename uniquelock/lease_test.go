@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/localpg"
 	"github.com/pgcoord/pgcoord/internal/pgtest"
 	"github.com/pgcoord/pgcoord/uniquelock"
 )
@@ -312,5 +313,43 @@ func TestMinHold(t *testing.T) {
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("%s: the waiter took %v", name, took)
 		}
+	}
+}
+
+// Case 57: renewals, grants and releases are heap-only updates, and the table
+// stays small.
+func TestHeapOnlyUpdates(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 60*time.Second)
+	// A server of its own: an old transaction of any database delays the pruning.
+	server := pgtest.Dedicated(t, localpg.Options{Settings: map[string]string{"fsync": "off"}})
+	pool := pgtest.Pool(t, pgtest.DSNOn(t, server))
+	c := newCoordinator(t, pool, uniquelock.Options{})
+	lease := tryLock(t, c, "k", uniquelock.LockOptions{})
+	for range 8000 {
+		if err := lease.Renew(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := lease.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if err := tryLock(t, c, "k", uniquelock.LockOptions{}).Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var hot, updates int64
+	pgtest.Eventually(t, 20*time.Second, "the statistics are in", func() bool {
+		row := pool.QueryRow(ctx, "SELECT n_tup_hot_upd, n_tup_upd FROM pg_stat_user_tables WHERE relname = 'task_locks'")
+		if err := row.Scan(&hot, &updates); err != nil {
+			t.Fatal(err)
+		}
+		return updates >= 9000
+	})
+	size := scan[int64](t, pool, "SELECT pg_relation_size('pgcoord.task_locks')")
+	t.Logf("%d of %d updates heap-only, table of %d bytes", hot, updates, size)
+	if hot*100 < updates*99 || size > 64<<10 {
+		t.Errorf("%d of %d updates were heap-only, the table has %d bytes", hot, updates, size)
 	}
 }

@@ -41,8 +41,11 @@ func (c *Coordinator) noteBreak(token, reason string) {
 	}
 }
 
-// missed looks at everything that a notification may have been about.
+// missed looks at everything that a notification may have been about: who waits,
+// and once notifications had been relied on, the leases.
 func (c *Coordinator) missed() {
 	c.lines.WakeAll()
-	c.keeper.Kick()
+	if c.listened.Swap(true) {
+		c.keeper.Kick()
+	}
 }

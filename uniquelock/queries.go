@@ -19,14 +19,14 @@ const grantSQL = `
 WITH l AS MATERIALIZED (
   SELECT t.task_name, t.token, ` + statement.Durable + ` AS durable
     FROM pgcoord.task_locks t
-   WHERE t.task_name = $1::text AND t.expires_at <= clock_timestamp() AND t.done_at IS NULL
+   WHERE t.task_name = $1::text AND t.expires_at <= pg_catalog.clock_timestamp() AND t.done_at IS NULL
      FOR UPDATE SKIP LOCKED
 ), g AS (
   UPDATE pgcoord.task_locks t
      SET token = greatest(l.token + 1, pgcoord.next_fencing_token()),
          claim_id = $2::text, holder = $3::text, channel = $4::text, held = true,
-         locked_at = clock_timestamp(), expires_at = clock_timestamp() + $5::bigint * interval '1 microsecond',
-         hold_until = CASE WHEN $6::bigint > 0 THEN clock_timestamp() + $6::bigint * interval '1 microsecond' ELSE '-infinity' END,
+         locked_at = pg_catalog.clock_timestamp(), expires_at = pg_catalog.clock_timestamp() + $5::bigint * interval '1 microsecond',
+         hold_until = CASE WHEN $6::bigint > 0 THEN pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond' ELSE '-infinity' END,
          ended_at = NULL, metadata = $7::text::jsonb, note = ''
     FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL
   RETURNING t.token
@@ -38,11 +38,11 @@ SELECT ` + sightColumns + ` FROM pgcoord.task_locks t WHERE t.task_name = $1::te
 // What a try that got nothing tells: the state, the claim, and how long it is
 // protected, in microseconds.
 const sightColumns = `
-  CASE WHEN t.done_at IS NOT NULL THEN 'done' WHEN t.expires_at <= clock_timestamp() THEN 'free' ELSE 'held' END,
+  CASE WHEN t.done_at IS NOT NULL THEN 'done' WHEN t.expires_at <= pg_catalog.clock_timestamp() THEN 'free' ELSE 'held' END,
   t.token, CASE WHEN t.held THEN t.claim_id ELSE '' END, t.holder, t.locked_at,
-  CASE WHEN isfinite(t.expires_at) THEN t.expires_at END,
-  CASE WHEN t.expires_at > clock_timestamp() AND isfinite(t.expires_at)
-       THEN (extract(epoch FROM t.expires_at - clock_timestamp()) * 1000000)::bigint ELSE 0 END`
+  CASE WHEN pg_catalog.isfinite(t.expires_at) THEN t.expires_at END,
+  CASE WHEN t.expires_at > pg_catalog.clock_timestamp() AND pg_catalog.isfinite(t.expires_at)
+       THEN (extract(epoch FROM t.expires_at - pg_catalog.clock_timestamp()) * 1000000)::bigint ELSE 0 END`
 
 // Takes over a grant that was made to this process: by an earlier send of the
 // same request, or under the id of its place in task_waiters. Guard: that claim
@@ -56,7 +56,7 @@ WITH l AS MATERIALIZED (
 )
 UPDATE pgcoord.task_locks t
    SET claim_id = $3::text, holder = $4::text, channel = $5::text,
-       expires_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
+       expires_at = pg_catalog.clock_timestamp() + $6::bigint * interval '1 microsecond',
        hold_until = CASE WHEN $7::bigint > 0 THEN t.locked_at + $7::bigint * interval '1 microsecond' ELSE '-infinity' END,
        metadata = $8::text::jsonb
   FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL
@@ -72,11 +72,11 @@ WITH l AS MATERIALIZED (
      FOR NO KEY UPDATE SKIP LOCKED
 ), u AS (
   UPDATE pgcoord.task_locks t SET waiters = true
-    FROM l WHERE t.task_name = l.task_name AND NOT l.waiters AND l.done_at IS NULL AND l.expires_at > clock_timestamp()
+    FROM l WHERE t.task_name = l.task_name AND NOT l.waiters AND l.done_at IS NULL AND l.expires_at > pg_catalog.clock_timestamp()
 ), i AS (
   INSERT INTO pgcoord.task_waiters (task_name, slot_id, channel, holder, deadline)
-  SELECT l.task_name, $2::text, $3::text, $4::text, clock_timestamp() + $5::bigint * interval '1 microsecond'
-    FROM l WHERE l.done_at IS NULL AND l.expires_at > clock_timestamp() AND l.claim_id <> $2::text
+  SELECT l.task_name, $2::text, $3::text, $4::text, pg_catalog.clock_timestamp() + $5::bigint * interval '1 microsecond'
+    FROM l WHERE l.done_at IS NULL AND l.expires_at > pg_catalog.clock_timestamp() AND l.claim_id <> $2::text
   ON CONFLICT (task_name, slot_id) DO UPDATE SET deadline = excluded.deadline
 )
 SELECT ` + sightColumns + ` FROM l t`
@@ -94,10 +94,24 @@ SELECT pgcoord.pass_task(t.task_name, t.token, t.claim_id, $3::bigint * interval
 // is deferred: lost in a crash, the key only looks held until its TTL.
 const releaseSQL = `
 UPDATE pgcoord.task_locks t
-   SET held = false, ended_at = clock_timestamp(),
-       expires_at = CASE WHEN t.hold_until > clock_timestamp() THEN t.hold_until ELSE '-infinity' END
+   SET held = false, ended_at = pg_catalog.clock_timestamp(),
+       expires_at = CASE WHEN t.hold_until > pg_catalog.clock_timestamp() THEN t.hold_until ELSE '-infinity' END
  WHERE t.task_name = $1::text AND t.token = $2::bigint AND t.claim_id = $3::text AND t.held AND NOT t.waiters
    AND ` + statement.Deferred + ` IS NOT NULL`
+
+// Ends the claim as completed where no other process waits and no guarded
+// transaction of it is open. Guard: the exact claim, and FOR UPDATE.
+const completeFreeSQL = `
+WITH l AS MATERIALIZED (
+  SELECT t.task_name, ` + statement.Durable + ` AS durable
+    FROM pgcoord.task_locks t
+   WHERE t.task_name = $1::text AND t.token = $2::bigint AND t.claim_id = $3::text AND t.held AND NOT t.waiters
+     FOR UPDATE SKIP LOCKED
+)
+UPDATE pgcoord.task_locks t
+   SET held = false, ended_at = pg_catalog.clock_timestamp(), done_token = t.token,
+       expires_at = CASE WHEN t.hold_until > pg_catalog.clock_timestamp() THEN t.hold_until ELSE '-infinity' END
+  FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL`
 
 // Ends the claim in favour of the first waiting process, or frees the key.
 const passSQL = `
@@ -110,15 +124,15 @@ WITH l AS MATERIALIZED (
   SELECT t.task_name, t.token, ` + statement.Durable + ` AS durable
     FROM pgcoord.task_locks t
    WHERE t.task_name = $1::text AND t.token = $2::bigint AND t.claim_id = $3::text AND t.held
-     AND t.hold_until <= clock_timestamp()
+     AND t.hold_until <= pg_catalog.clock_timestamp()
      FOR UPDATE SKIP LOCKED
 )
 UPDATE pgcoord.task_locks t
    SET token = greatest(l.token + 1, pgcoord.next_fencing_token()),
        done_token = CASE WHEN $4::boolean THEN l.token ELSE t.done_token END,
        claim_id = $5::text, holder = $6::text, channel = $7::text,
-       locked_at = clock_timestamp(), expires_at = clock_timestamp() + $8::bigint * interval '1 microsecond',
-       hold_until = CASE WHEN $9::bigint > 0 THEN clock_timestamp() + $9::bigint * interval '1 microsecond' ELSE '-infinity' END,
+       locked_at = pg_catalog.clock_timestamp(), expires_at = pg_catalog.clock_timestamp() + $8::bigint * interval '1 microsecond',
+       hold_until = CASE WHEN $9::bigint > 0 THEN pg_catalog.clock_timestamp() + $9::bigint * interval '1 microsecond' ELSE '-infinity' END,
        ended_at = NULL, metadata = $10::text::jsonb, note = ''
   FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL
 RETURNING t.token, t.waiters`
@@ -160,7 +174,7 @@ WITH i AS (
    WHERE t.token = i.token AND t.claim_id = i.claim_id AND t.held
    ORDER BY t.task_name FOR NO KEY UPDATE OF t SKIP LOCKED
 ), u AS (
-  UPDATE pgcoord.task_locks t SET expires_at = clock_timestamp() + l.ttl * interval '1 microsecond'
+  UPDATE pgcoord.task_locks t SET expires_at = pg_catalog.clock_timestamp() + l.ttl * interval '1 microsecond'
     FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL
   RETURNING l.ord
 )
@@ -186,17 +200,17 @@ const oneTxSQL = `
 WITH l AS MATERIALIZED (
   SELECT t.task_name, t.token, pg_catalog.set_config('idle_in_transaction_session_timeout', $4::text, true) || ` + statement.Durable + ` AS limits
     FROM pgcoord.task_locks t
-   WHERE t.task_name = $1::text AND t.expires_at <= clock_timestamp() AND t.done_at IS NULL
+   WHERE t.task_name = $1::text AND t.expires_at <= pg_catalog.clock_timestamp() AND t.done_at IS NULL
      FOR UPDATE SKIP LOCKED
 ), n AS MATERIALIZED (
   SELECT l.task_name, l.limits, greatest(l.token + 1, pgcoord.next_fencing_token()) AS token FROM l
 )
 UPDATE pgcoord.task_locks t
    SET token = n.token, done_token = n.token, claim_id = $2::text, holder = $3::text, channel = '', held = false,
-       locked_at = clock_timestamp(), ended_at = clock_timestamp(), metadata = '{}', note = '',
-       hold_until = CASE WHEN $5::bigint > 0 THEN clock_timestamp() + $5::bigint * interval '1 microsecond' ELSE '-infinity' END,
-       expires_at = CASE WHEN $5::bigint > 0 THEN clock_timestamp() + $5::bigint * interval '1 microsecond' ELSE '-infinity' END,
-       done_at = CASE WHEN $6::boolean THEN clock_timestamp() END
+       locked_at = pg_catalog.clock_timestamp(), ended_at = pg_catalog.clock_timestamp(), metadata = '{}', note = '',
+       hold_until = CASE WHEN $5::bigint > 0 THEN pg_catalog.clock_timestamp() + $5::bigint * interval '1 microsecond' ELSE '-infinity' END,
+       expires_at = CASE WHEN $5::bigint > 0 THEN pg_catalog.clock_timestamp() + $5::bigint * interval '1 microsecond' ELSE '-infinity' END,
+       done_at = CASE WHEN $6::boolean THEN pg_catalog.clock_timestamp() END
   FROM n WHERE t.task_name = n.task_name
 RETURNING pg_catalog.pg_current_xact_id()::text, n.limits`
 
@@ -207,17 +221,17 @@ const breakSQL = `
 WITH l AS MATERIALIZED (
   SELECT t.task_name, t.channel, ` + statement.Durable + ` AS durable
     FROM pgcoord.task_locks t
-   WHERE t.task_name = $1::text AND (t.held OR t.expires_at > clock_timestamp()) AND t.done_at IS NULL
+   WHERE t.task_name = $1::text AND (t.held OR t.expires_at > pg_catalog.clock_timestamp()) AND t.done_at IS NULL
      FOR UPDATE SKIP LOCKED
 ), u AS (
   UPDATE pgcoord.task_locks t
      SET held = false, claim_id = '', expires_at = '-infinity', hold_until = '-infinity',
-         ended_at = clock_timestamp(), note = $2::text
+         ended_at = pg_catalog.clock_timestamp(), note = $2::text
     FROM l WHERE t.task_name = l.task_name AND l.durable IS NOT NULL
   RETURNING l.channel, t.token
 ), w AS (
   SELECT f.channel, f.slot_id FROM pgcoord.task_waiters f, u
-   WHERE f.task_name = $1::text AND f.deadline > clock_timestamp() ORDER BY f.position LIMIT 1
+   WHERE f.task_name = $1::text AND f.deadline > pg_catalog.clock_timestamp() ORDER BY f.position LIMIT 1
 )
 SELECT pg_catalog.pg_notify(u.channel, 'broken ' || u.token || ' ' || $2::text) FROM u WHERE u.channel <> ''
 UNION ALL SELECT pg_catalog.pg_notify(w.channel, 'look ' || w.slot_id) FROM w
@@ -235,8 +249,8 @@ SELECT h.key, h.token, h.holder, h.since, h.until, (extract(epoch FROM h.age) * 
 const pruneSQL = `
 WITH l AS MATERIALIZED (
   SELECT t.task_name FROM pgcoord.task_locks t
-   WHERE t.expires_at < clock_timestamp() - $1::bigint * interval '1 microsecond'
-     AND greatest(t.locked_at, t.ended_at, t.done_at) < clock_timestamp()
+   WHERE t.expires_at < pg_catalog.clock_timestamp() - $1::bigint * interval '1 microsecond'
+     AND greatest(t.locked_at, t.ended_at, t.done_at) < pg_catalog.clock_timestamp()
          - CASE WHEN t.done_at IS NULL THEN $1::bigint ELSE $2::bigint END * interval '1 microsecond'
      AND (t.done_at IS NULL OR $2::bigint > 0)
      AND NOT EXISTS (SELECT FROM pgcoord.task_waiters w WHERE w.task_name = t.task_name)
@@ -248,6 +262,6 @@ DELETE FROM pgcoord.task_locks t USING l WHERE t.task_name = l.task_name`
 const pruneOperationsSQL = `
 DELETE FROM pgcoord.operations o USING (
   SELECT p.domain, p.key, p.operation_id FROM pgcoord.operations p
-   WHERE p.domain = 'task_locks' AND p.decided_at < clock_timestamp() - $1::bigint * interval '1 microsecond'
+   WHERE p.domain = 'task_locks' AND p.decided_at < pg_catalog.clock_timestamp() - $1::bigint * interval '1 microsecond'
    LIMIT $2::int FOR UPDATE SKIP LOCKED) l
  WHERE o.domain = l.domain AND o.key = l.key AND o.operation_id = l.operation_id`

@@ -46,7 +46,7 @@ var errGone = errors.New("the claim is not current")
 
 // end frees the key or hands it on, durably as completed if done.
 func (c *Coordinator) end(ctx context.Context, l *Lease, done bool) error {
-	if next := c.takeNext(l.key); next != nil {
+	if next := c.takeNext(l); next != nil {
 		handed, err := c.handOver(ctx, l, next, done)
 		if err != nil || handed {
 			return err
@@ -57,29 +57,22 @@ func (c *Coordinator) end(ctx context.Context, l *Lease, done bool) error {
 
 // takeNext takes the first waiter of this process out of its line, unless it is
 // another process's turn.
-func (c *Coordinator) takeNext(key string) *place {
-	c.mu.Lock()
-	s := c.slots[key]
-	othersTurn := s != nil && s.remote && s.streak >= turns
-	if othersTurn {
-		s.streak = 0
-	}
-	c.mu.Unlock()
-	if othersTurn {
+func (c *Coordinator) takeNext(l *Lease) *place {
+	if l.othersWait && l.streak >= turns {
 		return nil
 	}
-	return c.lines.Take(key)
+	return c.lines.Take(l.key)
 }
 
 func (c *Coordinator) handOver(ctx context.Context, l *Lease, to *place, done bool) (bool, error) {
 	r := to.For
 	sent := time.Now()
 	var token int64
-	var remote bool
+	var othersWait bool
 	result, err := c.run.QueryRow(ctx, handOverSQL, []any{
 		l.key, l.token, l.claimID, done, r.claimID, c.opts.Holder, c.hub.Channel(),
 		r.terms.ttl.Microseconds(), r.terms.minHold.Microseconds(), r.terms.metadata,
-	}, &token, &remote)
+	}, &token, &othersWait)
 	if err != nil && result.Sent {
 		token, err = c.wasHanded(ctx, l, r.claimID, err)
 	}
@@ -90,13 +83,9 @@ func (c *Coordinator) handOver(ctx context.Context, l *Lease, to *place, done bo
 		}
 		return false, err
 	}
-	c.mu.Lock()
-	if s := c.slots[l.key]; s != nil {
-		s.streak++
-		s.remote = remote
-	}
-	c.mu.Unlock()
-	lease := c.newLease(l.key, r.claimID, token, r.terms, sent)
+	lease := c.prepare(l.key, r.claimID, token, r.terms, sent)
+	lease.streak, lease.othersWait = l.streak+1, othersWait
+	lease.start()
 	if !to.Deliver(delivery{lease: lease}) {
 		c.abandon(lease) // its caller has gone: the next in line gets it from there
 	}
@@ -118,16 +107,17 @@ func (c *Coordinator) wasHanded(ctx context.Context, l *Lease, claimID string, c
 
 // endAlone ends the claim where nobody of this process is next.
 func (c *Coordinator) endAlone(ctx context.Context, l *Lease, done bool) error {
-	sent := false
-	if !done { // the plain release does nothing while other processes wait
-		rows, result, err := c.run.Exec(ctx, releaseSQL, l.key, l.token, l.claimID)
-		if err != nil || rows == 1 {
-			return unknownIf(result.Sent, err)
-		}
-		sent = result.Sent
+	sql := releaseSQL
+	if done {
+		sql = completeFreeSQL
 	}
+	rows, result, err := c.run.Exec(ctx, sql, l.key, l.token, l.claimID)
+	if err != nil || rows == 1 {
+		return unknownIf(result.Sent, err)
+	}
+	sent := result.Sent
 	var outcome string
-	result, err := c.run.QueryRow(ctx, passSQL,
+	result, err = c.run.QueryRow(ctx, passSQL,
 		[]any{l.key, l.token, l.claimID, firstLease.Microseconds(), done}, &outcome)
 	sent = sent || result.Sent
 	if pgerr.Code(err) == pgerr.Gone || err == nil && outcome == "gone" {

@@ -33,6 +33,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 		case renewed:
 			l.renewed(sent)
 			return nil
+		case !mine && l.ending():
+			return describe("renew", l.key, fmt.Errorf("%w: the claim is being completed or released", pgcoord.ErrConflict))
 		case !mine:
 			return describe("renew", l.key, l.refused(l.c.why(ctx, l)))
 		case time.Now().After(limit):

@@ -14,8 +14,6 @@ type slot struct {
 	id       string // the claim id under which the place is granted
 	enqueued bool
 	granted  bool // a notification said so
-	streak   int  // hand-overs within the process since another had a turn
-	remote   bool // another process was waiting at the last hand-over
 }
 
 // slotOf returns a copy of the process's place for key, made at first use.

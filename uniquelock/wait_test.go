@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,4 +281,58 @@ func TestDoneReachesAllWaiters(t *testing.T) {
 	if _, err := b.TryAcquire(ctx, "k"); !errors.Is(err, pgcoord.ErrDone) {
 		t.Errorf("try: %v", err)
 	}
+}
+
+// TestOthersGetTheirTurn: a process whose own line never empties hands the key to
+// another one after 16 hand-overs.
+func TestOthersGetTheirTurn(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 60*time.Second)
+	pool := newPool(t)
+	busy, other := newCoordinator(t, pool, uniquelock.Options{}), newCoordinator(t, pool, uniquelock.Options{})
+	var grants atomic.Int64
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for range 4 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				l, err := busy.Lock(ctx, "k", uniquelock.LockOptions{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				grants.Add(1)
+				if err := l.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	for range 5 {
+		got := async(ctx, other, "k")
+		pgtest.Eventually(t, 20*time.Second, "the other process stands in the table or has the key", func() bool {
+			return len(got) == 1 || waiting(t, pool, "k") > 0
+		})
+		before := grants.Load()
+		r := <-got
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		// 16 of a streak, those of one that had begun, and what the test was slow to see.
+		if n := grants.Load() - before; n > 3*16 {
+			t.Errorf("%d grants passed the other process by", n)
+		}
+		if err := r.lease.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	group.Wait()
 }

@@ -19,7 +19,8 @@ const (
 	Gone             = "PGC01" // the claim is not the current one
 	WrongTransaction = "PGC02" // user code ended the guarded transaction
 
-	idleInTransaction = "25P03"
+	// IdleInTransaction ends a transaction that waited too long for its client.
+	IdleInTransaction = "25P03"
 )
 
 // Code returns the SQLSTATE of err, or "" when the server did not speak.
@@ -39,7 +40,7 @@ func Certain(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
 		fatal := pgErr.SeverityUnlocalized == "FATAL" || pgErr.SeverityUnlocalized == "PANIC"
-		return !fatal || pgErr.Code == idleInTransaction || connecting(err)
+		return !fatal || pgErr.Code == IdleInTransaction || connecting(err)
 	}
 	return pgconn.SafeToRetry(err) || connecting(err)
 }
@@ -64,7 +65,7 @@ func Transient(err error) bool {
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P0"):
 		return true
 	}
-	return code == "53300" || code == "40P01" || code == "40001" || code == "25P03" || code == "57P05"
+	return code == "53300" || code == "40P01" || code == "40001" || code == IdleInTransaction || code == "57P05"
 }
 
 // Describe puts the operation and key before err, and the cure behind it where
