@@ -6,9 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Coordinator grants claims on keys. The packages statemachine, rowlock,
-// uniquelock and fencing implement it; a service that depends on this
-// interface alone can change the strategy without changing its work.
+// Coordinator grants claims on keys. Package uniquelock implements it, and each
+// strategy to come will; a service that depends on this interface alone can
+// change the strategy without changing its work.
 //
 // A Coordinator is safe for concurrent use.
 type Coordinator interface {
@@ -53,7 +53,8 @@ type Claim interface {
 	//
 	// It fails with [ErrLost] when the claim is no longer current, with
 	// [ErrDone] when the context names an operation (see [WithOperation])
-	// that was applied before, with fn's own error, or with
+	// that was applied before, with fn's own error, with an error that
+	// matches ctx.Err() when ctx ended before the commit was sent, or with
 	// [ErrOutcomeUnknown] when the reply to the commit did not arrive.
 	//
 	// After any error but ErrOutcomeUnknown nothing of fn is stored.
@@ -72,8 +73,9 @@ type Claim interface {
 	// Release ends the claim as work not done: the key is free for the next
 	// one. It waits for the claim's open guarded transactions.
 	//
-	// It fails with [ErrLost] when the claim was lost before. A repetition
-	// after success, or after Complete, returns nil and changes nothing.
+	// It fails with [ErrLost] when the claim was lost before, and with
+	// [ErrOutcomeUnknown] when the reply did not arrive. A repetition after
+	// success, or after Complete, returns nil and changes nothing.
 	Release(ctx context.Context) error
 }
 
@@ -82,11 +84,13 @@ type Claim interface {
 type Resolver interface {
 	// Resolve answers, for good, whether the operation id on key was applied.
 	// Where it was not, the id is withdrawn: a transaction of it that is
-	// still on its way is refused, and so is a later one under the same id.
-	// To have the operation applied instead, repeat it under the same id.
+	// still on its way is refused, and so is a later one under the same id,
+	// with [ErrConflict]. To have the operation applied instead, repeat it
+	// under the same id.
 	//
-	// It fails when the database cannot answer within ctx; nothing is
-	// decided then.
+	// It waits, for 10 s at most, for a transaction under the id that is
+	// open. It fails when that stays open, and when the database cannot
+	// answer within ctx; nothing is decided then.
 	Resolve(ctx context.Context, key, id string) (Outcome, error)
 }
 

@@ -15,10 +15,13 @@ const endLimit = 10 * time.Second
 // returned.
 //
 // The context given to fn ends with cause [ErrLost] when the claim is lost. fn
-// may complete the claim itself, to store its last writes in that commit.
+// may complete the claim itself, to store its last writes in that commit. What
+// it writes by another way than the claim's BeginFunc and Complete is not
+// guarded.
 //
 // Do returns nil once the claim is completed; else the error of Acquire, of fn
-// (joined with ErrLost if the claim was lost meanwhile) or of Complete.
+// (joined with ErrLost if the claim was lost meanwhile) or of Complete. To
+// complete or release it takes 10 s at most, also when ctx has ended.
 func Do(ctx context.Context, c Coordinator, key string, fn func(ctx context.Context, claim Claim) error) error {
 	claim, err := c.Acquire(ctx, key)
 	if err != nil {

@@ -28,6 +28,10 @@ func GrantID(ctx context.Context) (id string, ok bool) {
 // that caused it. An operation is applied at most once, whatever is retried:
 // a repetition fails with ErrDone before its function runs. The id has 1 to
 // 128 bytes of valid UTF-8 without NUL.
+//
+// An id covers one transaction: a second one under it is a repetition, also
+// within the same claim. It belongs to its key, and is remembered until it is
+// pruned.
 func WithOperation(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, operationKey{}, id)
 }

@@ -17,11 +17,13 @@ const maxReason = 512 // bytes
 
 // Break ends the current claim on key for its holder: an operator's means
 // against one that lives but does not work. From its return on, nothing of that
-// claim commits; the holder is told by Lost, with reason. Minimum hold ends too.
+// claim commits; the holder is told by Lost, and reason, of at most 512 bytes, is
+// in its errors. Minimum hold ends too.
 //
 // It fails with pgcoord.ErrNotFound when no claim is current, and with
-// pgcoord.ErrHeld while a guarded transaction of the claim stays open: that one
-// ends with its function, or with the holder's idle limit.
+// pgcoord.ErrHeld when a guarded transaction of the claim stays open for 5 s: that
+// one ends with its function, or with the holder's idle limit. The claim stands
+// then.
 func (c *Coordinator) Break(ctx context.Context, key, reason string) error {
 	if err := c.enter(); err != nil {
 		return describe("break", key, err)

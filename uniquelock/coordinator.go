@@ -94,7 +94,7 @@ func (c *Coordinator) Acquire(ctx context.Context, key string) (pgcoord.Claim, e
 	return lease, nil
 }
 
-// Resolve implements pgcoord.Resolver.
+// Resolve implements pgcoord.Resolver, for operations on keys of this package.
 func (c *Coordinator) Resolve(ctx context.Context, key, id string) (pgcoord.Outcome, error) {
 	if err := c.enter(); err != nil {
 		return 0, describe("resolve operation of", key, err)

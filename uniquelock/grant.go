@@ -77,8 +77,13 @@ func (s *sight) heldError(key string) *pgcoord.HeldError {
 	return e
 }
 
-// TryLock claims key at once, or fails with pgcoord.ErrHeld or pgcoord.ErrDone.
-// It never waits for another holder.
+// TryLock claims key at once and never waits for another holder.
+//
+// It fails with pgcoord.ErrHeld (as a *pgcoord.HeldError), pgcoord.ErrDone,
+// pgcoord.ErrInvalidKey, an error that names the field of lo that is out of its
+// range, or one that tells what the database lacks. A failed call leaves no claim
+// behind; one that was cut off on its way frees what it may have won, at the end
+// of the TTL at the latest.
 func (c *Coordinator) TryLock(ctx context.Context, key string, lo LockOptions) (*Lease, error) {
 	if err := c.enter(); err != nil {
 		return nil, describe("try to lock", key, err)

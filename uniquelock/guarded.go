@@ -23,8 +23,9 @@ const lockedLimit = 5 * time.Second
 // BeginFunc implements pgcoord.Claim. BEGIN and the guard are one round trip, the
 // last check and COMMIT another.
 //
-// It must not be used within itself on the same lease by a pool of one
-// connection, and fn must not end the lease: that waits for fn.
+// fn must not complete or release the lease, because that waits for fn. While it
+// runs it occupies a connection of the pool; what it does with the pool needs
+// another one.
 func (l *Lease) BeginFunc(ctx context.Context, fn func(pgx.Tx) error) error {
 	if err := l.startGuard(); err != nil {
 		return describe("begin under", l.key, err)

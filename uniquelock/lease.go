@@ -90,7 +90,8 @@ func (l *Lease) Token() int64 { return l.token }
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Remaining returns how long the lease lasts at least, by this process's
-// monotonic clock and without asking anybody; 0 once it has ended.
+// monotonic clock and without asking anybody; 0 once it has run out or ended. A
+// claim whose lease ran out may still be current: that is for BeginFunc to find out.
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

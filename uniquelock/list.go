@@ -16,7 +16,7 @@ type Holding struct {
 	Until    time.Time     // end of the lease or of the minimum hold, by the database's clock
 	Age      time.Duration // since the grant
 	Metadata map[string]string
-	Waiters  int // processes that wait for it, this one included; behind a pooler they are not seen
+	Waiters  int // processes that wait for the key, this one included; behind a pooler they are not seen
 }
 
 // List returns the current claims of all processes whose lease has not ended,

@@ -32,7 +32,8 @@ func (c *Coordinator) TryDoTx(ctx context.Context, key string, fn func(pgx.Tx) e
 	return describe("try in one transaction", key, err)
 }
 
-// DoTx is TryDoTx, but waits until key is free.
+// DoTx is TryDoTx, but waits until key is free or ctx ends. Where it had to wait,
+// it runs fn under a lease that ends with the transaction.
 func (c *Coordinator) DoTx(ctx context.Context, key string, fn func(pgx.Tx) error) error {
 	if err := c.enter(); err != nil {
 		return describe("in one transaction", key, err)

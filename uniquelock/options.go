@@ -49,17 +49,18 @@ type Options struct {
 	// false, Complete frees the key.
 	Once bool
 
-	// Logger receives what is worth knowing in the background: at level Debug,
-	// connections that were made anew; nothing on contention. Default: none.
+	// Logger receives what happens in the background, at level Debug: renewals that
+	// failed and are repeated, connections that were lost. Nothing on contention.
+	// Default: none.
 	Logger *slog.Logger
 }
 
-// LockOptions are the options of one claim. The zero value takes those of the
-// Coordinator.
+// LockOptions are the options of one claim, with the ranges of Options. The zero
+// value takes those of the Coordinator.
 type LockOptions struct {
 	TTL      time.Duration     // default: Options.TTL
 	MinHold  time.Duration     // default: Options.MinHold
-	Metadata map[string]string // shown by List and the view pgcoord.held; at most 4 kB as JSON. Default: none
+	Metadata map[string]string // shown by List and the view pgcoord.held; at most 4,096 bytes as JSON. Default: none
 }
 
 func (o Options) withDefaults() Options {

@@ -15,8 +15,10 @@ import (
 // Renew renews the lease now and gives it its full TTL. It is done in the
 // background anyway; a long step that must not be interrupted may want it.
 //
-// It fails with pgcoord.ErrLost when the claim is not current. It never makes a
-// claim current again, but one whose lease ran out unnoticed lives on.
+// It fails with pgcoord.ErrLost when the claim is not current, and with
+// pgcoord.ErrConflict when a stranger has its row locked for 5 s; the lease is as
+// before then. It never makes a claim current again, but one whose lease ran out
+// while nobody took the key lives on.
 func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return describe("renew", l.key, err)
@@ -47,7 +49,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 }
 
 // Ensure makes sure that the lease lasts at least d from now, and renews it if it
-// does not. It fails as Renew does, and when d is more than the lease's TTL.
+// does not. It fails as Renew does, when d is more than the lease's TTL, and with
+// pgcoord.ErrLost when less than d is left because the renewal was slow.
 func (l *Lease) Ensure(ctx context.Context, d time.Duration) error {
 	if d > l.terms.ttl {
 		return describe("ensure", l.key, fmt.Errorf("%v is more than the lease's TTL of %v", d, l.terms.ttl))

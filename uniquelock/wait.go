@@ -35,8 +35,11 @@ type delivery struct {
 // place is a caller's place in the line of this process.
 type place = line.Place[*request, delivery]
 
-// Lock waits until key is free and claims it. It fails with pgcoord.ErrDone, or
-// with the error of ctx.
+// Lock waits until key is free and claims it.
+//
+// It fails as TryLock does, but where that says pgcoord.ErrHeld it waits until
+// ctx ends. A failed call leaves neither a claim nor a place in a line behind.
+// An outage of the database while it waits is waited out too.
 //
 // Callers of one process are served first come, first served, by one of them
 // looking for all; a release hands the key to the next in one statement.
