@@ -113,7 +113,7 @@ func sweepOne(path string, logf func(string, ...any)) error {
 	case err != nil:
 		return err
 	default:
-		defer owner.release()
+		defer func() { _ = owner.release() }() // the folder is gone by then
 	}
 	logf("localpg: removing %s, left by a process that was killed", path)
 	if err := endStray(filepath.Join(path, "data")); err != nil {

@@ -53,7 +53,7 @@ func TestNothingOutlivesAProcessKilledWhileStarting(t *testing.T) {
 	dir := privateTemp(t)
 	for delay := time.Duration(0); delay < 600*time.Millisecond; delay = delay*2 + 10*time.Millisecond {
 		c := startChild(t, exec.Command(binary))
-		time.Sleep(delay) // where in its start the child is killed, not a wait for it
+		time.Sleep(delay) //nolint:forbidigo // where in its start the child is killed, not a wait for it
 		c.kill()
 		eventually(t, fmt.Sprintf("the end of all processes, after %v", delay), func() bool { return len(processesIn(dir)) == 0 })
 	}

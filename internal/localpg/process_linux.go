@@ -150,5 +150,5 @@ const memoryFolder = "/dev/shm"
 func hasRoom(path string) bool {
 	const enough = 2 << 30
 	var stat syscall.Statfs_t
-	return syscall.Statfs(path, &stat) == nil && uint64(stat.Bavail)*uint64(stat.Bsize) >= enough
+	return syscall.Statfs(path, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= enough
 }

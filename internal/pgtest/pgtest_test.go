@@ -50,8 +50,8 @@ func TestDatabases(t *testing.T) {
 	names := map[string]bool{}
 	t.Run("of a Test with ünusual/name", func(t *testing.T) {
 		for range 3 {
-			for want, make := range map[bool]func(testing.TB) string{true: pgtest.DSN, false: pgtest.EmptyDSN} {
-				dsn := make(t)
+			for want, create := range map[bool]func(testing.TB) string{true: pgtest.DSN, false: pgtest.EmptyDSN} {
+				dsn := create(t)
 				pool := pgtest.Pool(t, dsn)
 				if got := ask[bool](t, pool, migrated); got != want {
 					t.Errorf("%s: migrated is %v, want %v", dsn, got, want)
