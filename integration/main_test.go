@@ -1,6 +1,6 @@
 // Package integration holds the tests that need more than a PostgreSQL: Docker
-// with testcontainers, PgBouncer, a standby. It is a module of its own, because
-// of what those import. Nothing here is skipped: what is missing fails.
+// with testcontainers, and PgBouncer. It is a module of its own, because of what
+// testcontainers brings. Nothing here is skipped: what is missing fails.
 package integration
 
 import (
