@@ -86,9 +86,9 @@ func releaseAll(ctx context.Context, leases []*Lease) error {
 			err := l.Release(ctx)
 			if err != nil && !errors.Is(err, pgcoord.ErrLost) {
 				errs[i] = err
-				_ = l.refused(pgcoord.ErrClosed)
+				_ = l.gate.Refuse(pgcoord.ErrClosed)
 			}
-			l.tell() // work that still goes on has lost its claim
+			l.gate.Tell() // work that still goes on has lost its claim
 		}()
 	}
 	group.Wait()

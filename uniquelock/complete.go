@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/gate"
 	"github.com/pgcoord/pgcoord/internal/guard"
 	"github.com/pgcoord/pgcoord/internal/pgerr"
 	"github.com/pgcoord/pgcoord/internal/statement"
@@ -20,27 +21,28 @@ const settleLimit = 2 * time.Second
 
 // Complete implements pgcoord.Claim. It frees the key, or with Options.Once leaves
 // a done mark. Where the reply to its commit is lost it asks the row what became
-// of it, and says pgcoord.ErrOutcomeUnknown only when that cannot be told.
+// of it, and says pgcoord.ErrOutcomeUnknown only when that cannot be told; the
+// lease is not renewed any more then.
 func (l *Lease) Complete(ctx context.Context, fn func(pgx.Tx) error) error {
-	s, err := l.startEnd(ctx)
+	s, err := l.gate.StartEnd(ctx)
 	switch {
 	case err != nil:
 		return describe("complete", l.key, err)
-	case s == completed:
+	case s == gate.Completed:
 		return describe("complete", l.key, fmt.Errorf("%w: the claim was completed before", pgcoord.ErrDone))
-	case s != open:
-		return describe("complete", l.key, l.ended())
+	case s != gate.Open:
+		return describe("complete", l.key, l.gate.Ended())
 	}
 	// Deferred, so that a panic and runtime.Goexit in fn leave the lease usable.
 	settled := false
 	defer func() {
 		if !settled {
-			l.finishEnd(open)
+			l.gate.FinishEnd(gate.Open)
 		}
 	}()
 	err = l.complete(ctx, fn)
 	settled = true
-	return l.settle(ctx, "complete", completed, err)
+	return l.settle(ctx, "complete", gate.Completed, err)
 }
 
 func (l *Lease) complete(ctx context.Context, fn func(pgx.Tx) error) error {

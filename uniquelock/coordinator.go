@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -70,7 +71,7 @@ func New(pool *pgxpool.Pool, opts Options) (*Coordinator, error) {
 		closed: make(chan struct{}), over: make(chan struct{}),
 	}
 	c.hub = wakeup.New(pool, opts.Logger, c.notified, c.missed)
-	c.keeper = renewal.NewKeeper(opts.Logger, (*Lease).renewAt, c.connect, c.renewAll)
+	c.keeper = renewal.NewKeeper(opts.Logger, func(l *Lease) (time.Time, time.Duration) { return l.gate.RenewAt() }, c.connect, c.renewAll)
 	return c, nil
 }
 

@@ -61,10 +61,3 @@ func (c *Coordinator) why(ctx context.Context, l *Lease) error {
 	}
 	return now.lossOf(l)
 }
-
-// ended returns why l cannot be used any more, or nil.
-func (l *Lease) ended() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.endedLocked()
-}

@@ -27,10 +27,10 @@ const lockedLimit = 5 * time.Second
 // runs it occupies a connection of the pool; what it does with the pool needs
 // another one.
 func (l *Lease) BeginFunc(ctx context.Context, fn func(pgx.Tx) error) error {
-	if err := l.startGuard(); err != nil {
+	if err := l.gate.Enter(); err != nil {
 		return describe("begin under", l.key, err)
 	}
-	defer l.endGuard()
+	defer l.gate.Leave()
 	spec, err := l.spec(ctx)
 	if err == nil {
 		err = l.guarded(ctx, spec, fn)
@@ -69,7 +69,7 @@ func (l *Lease) guarded(ctx context.Context, spec guard.Spec, fn func(pgx.Tx) er
 		case err != nil:
 			return err
 		case !now.is(l):
-			return l.refused(now.lossOf(l))
+			return l.gate.Refuse(now.lossOf(l))
 		case time.Now().After(limit):
 			return fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict)
 		}
@@ -85,10 +85,10 @@ func (l *Lease) guarded(ctx context.Context, spec guard.Spec, fn func(pgx.Tx) er
 func (l *Lease) lossIn(ctx context.Context, err error) error {
 	switch pgerr.Code(err) {
 	case pgerr.Gone:
-		return l.refused(l.c.why(ctx, l))
+		return l.gate.Refuse(l.c.why(ctx, l))
 	case pgerr.IdleInTransaction:
 		if now, readErr := l.c.current(ctx, l.key); readErr == nil && !now.is(l) {
-			return errors.Join(l.refused(now.lossOf(l)), err)
+			return errors.Join(l.gate.Refuse(now.lossOf(l)), err)
 		}
 	}
 	return err
@@ -105,7 +105,7 @@ func (l *Lease) lossIn(ctx context.Context, err error) error {
 // The lease knows nothing of the transaction: Complete and Release do not wait
 // for it in this process, but Complete does in the database.
 func (l *Lease) Guard(ctx context.Context, tx pgx.Tx) error {
-	if err := l.ended(); err != nil {
+	if err := l.gate.Ended(); err != nil {
 		return describe("guard", l.key, err)
 	}
 	var token int64
@@ -118,7 +118,7 @@ func (l *Lease) Guard(ctx context.Context, tx pgx.Tx) error {
 		case now.is(l):
 			err = fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict)
 		default:
-			err = l.refused(now.lossOf(l))
+			err = l.gate.Refuse(now.lossOf(l))
 		}
 	}
 	return describe("guard", l.key, err)

@@ -9,34 +9,41 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/gate"
 	"github.com/pgcoord/pgcoord/internal/pgerr"
 )
 
 // Release implements pgcoord.Claim. A waiter of this process is handed the key in
 // the same statement, else the first waiting process.
+//
+// After a failure it may be called again; the lease is not renewed any more, so
+// the key is free at the end of its TTL in any case.
 func (l *Lease) Release(ctx context.Context) error {
-	s, err := l.startEnd(ctx)
+	s, err := l.gate.StartEnd(ctx)
 	switch {
 	case err != nil:
 		return describe("release", l.key, err)
-	case s == completed || s == released:
+	case s == gate.Completed || s == gate.Released:
 		return nil
-	case s != open:
-		return describe("release", l.key, l.ended())
+	case s != gate.Open:
+		return describe("release", l.key, l.gate.Ended())
 	}
 	err = l.c.end(ctx, l, false)
-	return l.settle(ctx, "release", released, err)
+	return l.settle(ctx, "release", gate.Released, err)
 }
 
 // settle notes the result of a statement that ends the lease.
-func (l *Lease) settle(ctx context.Context, op string, s state, err error) error {
+func (l *Lease) settle(ctx context.Context, op string, s gate.State, err error) error {
 	if err == nil {
-		l.finishEnd(s)
+		l.gate.FinishEnd(s)
 		return nil
 	}
-	l.finishEnd(open)
+	l.gate.FinishEnd(gate.Open)
+	if s == gate.Released || errors.Is(err, pgcoord.ErrOutcomeUnknown) {
+		l.c.keeper.Remove(l) // nobody may come back to end it: it ends with its TTL
+	}
 	if errors.Is(err, errGone) && !errors.Is(err, pgcoord.ErrOutcomeUnknown) {
-		err = l.refused(l.c.why(ctx, l))
+		err = l.gate.Refuse(l.c.why(ctx, l))
 	}
 	return describe(op, l.key, err)
 }

@@ -20,7 +20,7 @@ import (
 // before then. It never makes a claim current again, but one whose lease ran out
 // while nobody took the key lives on.
 func (l *Lease) Renew(ctx context.Context) error {
-	if err := l.ended(); err != nil {
+	if err := l.gate.Ended(); err != nil {
 		return describe("renew", l.key, err)
 	}
 	limit := time.Now().Add(lockedLimit)
@@ -33,12 +33,12 @@ func (l *Lease) Renew(ctx context.Context) error {
 		case err != nil:
 			return describe("renew", l.key, err)
 		case renewed:
-			l.renewed(sent)
+			l.gate.Renewed(sent)
 			return nil
-		case !mine && l.ending():
+		case !mine && l.gate.Ending():
 			return describe("renew", l.key, fmt.Errorf("%w: the claim is being completed or released", pgcoord.ErrConflict))
 		case !mine:
-			return describe("renew", l.key, l.refused(l.c.why(ctx, l)))
+			return describe("renew", l.key, l.gate.Refuse(l.c.why(ctx, l)))
 		case time.Now().After(limit):
 			return describe("renew", l.key, fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict))
 		}
@@ -79,11 +79,11 @@ func (c *Coordinator) renewAll(ctx context.Context, conn *pgx.Conn, leases []*Le
 		return err
 	}
 	for _, l := range lost {
-		if l.ending() { // its own end looks the same until that has its answer
-			l.skipped(time.Now())
+		if l.gate.Ending() { // its own end looks the same until that has its answer
+			l.gate.Skipped(time.Now())
 			continue
 		}
-		_ = l.refused(c.why(ctx, l)) // told by Lost
+		_ = l.gate.Refuse(c.why(ctx, l)) // told by Lost
 	}
 	return nil
 }
@@ -108,9 +108,9 @@ func sendRenewals(ctx context.Context, conn *pgx.Conn, plain bool, sent time.Tim
 	for _, a := range answers {
 		switch l := leases[a.Ord-1]; {
 		case a.Renewed:
-			l.renewed(sent)
+			l.gate.Renewed(sent)
 		case a.Mine:
-			l.skipped(time.Now())
+			l.gate.Skipped(time.Now())
 		default:
 			lost = append(lost, l)
 		}
