@@ -135,7 +135,7 @@ func (b *begun) run(ctx context.Context, spec Spec, fn func(pgx.Tx) error) (err 
 	}()
 	if fn != nil {
 		if err := fn(user); err != nil {
-			return err
+			return pgerr.Callers(err)
 		}
 	}
 	if err := ctx.Err(); err != nil {

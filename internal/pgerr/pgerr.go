@@ -68,8 +68,17 @@ func Transient(err error) bool {
 	return code == "53300" || code == "40P01" || code == "40001" || code == IdleInTransaction || code == "57P05"
 }
 
-// Describe puts the operation and key before err, and the cure behind it where
-// the SQLSTATE tells one.
+// callers is an error of the caller's own code.
+type callers struct{ error }
+
+func (e callers) Unwrap() error { return e.error }
+
+// Callers marks an error of the caller's own code, about whose tables and
+// privileges the library knows nothing: Describe tells no cure for it.
+func Callers(err error) error { return callers{err} }
+
+// Describe puts the operation and key before err, and the cure where the SQLSTATE
+// tells one.
 func Describe(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +90,8 @@ func Describe(op, key string, err error) error {
 	if sentinel := sentinelOf(err); sentinel != nil && !errors.Is(err, sentinel) {
 		err = fmt.Errorf("%w: %w", sentinel, err)
 	}
-	if cure := cureOf(Code(err)); cure != "" {
+	var own callers
+	if cure := cureOf(Code(err)); cure != "" && !errors.As(err, &own) {
 		return fmt.Errorf("%s: %s: %w", about, cure, err)
 	}
 	return fmt.Errorf("%s: %w", about, err)
