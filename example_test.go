@@ -66,7 +66,7 @@ func ExampleDo() {
 		// ctx ends, with cause ErrLost, when the claim is lost. What must not
 		// happen under a lost claim belongs into BeginFunc or Complete.
 		return claim.Complete(ctx, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "UPDATE orders SET charged = 0 WHERE id = $1", 1002)
+			_, err := tx.Exec(ctx, "UPDATE orders SET charged = 0")
 			return err
 		})
 	})
