@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/guard"
 	"github.com/pgcoord/pgcoord/internal/keys"
+	"github.com/pgcoord/pgcoord/internal/pace"
 	"github.com/pgcoord/pgcoord/internal/statement"
 )
 
@@ -25,10 +27,10 @@ const maxReason = 512 // bytes
 // one ends with its function, or with the holder's idle limit. The claim stands
 // then.
 func (c *Coordinator) Break(ctx context.Context, key, reason string) error {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return describe("break", key, err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	err := keys.Check(key)
 	if err == nil {
 		err = keys.CheckText("reason", reason, maxReason)
@@ -43,8 +45,9 @@ func (c *Coordinator) breakClaim(ctx context.Context, key, reason string) error 
 	if reason == "" {
 		reason = "no reason given"
 	}
-	limit := time.Now().Add(lockedLimit)
-	for pause := lockedPause; ; pause = min(2*pause, pollEvery) {
+	var pause pace.Backoff
+	limit := time.Now().Add(guard.LockedLimit)
+	for {
 		rows, result, err := c.run.Exec(ctx, breakSQL, key, reason)
 		if err != nil {
 			return unknownIf(result.Sent, err)
@@ -65,7 +68,7 @@ func (c *Coordinator) breakClaim(ctx context.Context, key, reason string) error 
 		case time.Now().After(limit):
 			return fmt.Errorf("a guarded transaction stays open: %w", seen.heldError(key))
 		}
-		if err := statement.Sleep(ctx, jitter(pause)); err != nil {
+		if err := statement.Sleep(ctx, pause.Next()); err != nil {
 			return err
 		}
 	}

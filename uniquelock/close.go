@@ -19,41 +19,15 @@ import (
 //
 // A second Close waits for the first. The pool stays open.
 func (c *Coordinator) Close(ctx context.Context) error {
-	c.mu.Lock()
-	first := !c.closing
-	c.closing = true
-	leases := c.living()
-	c.mu.Unlock()
-	if !first {
-		select {
-		case <-c.over:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("uniquelock: close: %w", ctx.Err())
-		}
-	}
-	close(c.closed)
-	err := releaseAll(ctx, leases)
-	c.mu.Lock()
-	leases = c.living() // granted while closing began
-	c.mu.Unlock()
-	err = errors.Join(err, releaseAll(ctx, leases))
-
-	c.keeper.Close()
-	c.hub.Close()
-	c.mu.Lock()
-	close(c.over) // nothing is begun in the background after this
-	c.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		c.working.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = errors.Join(err, ctx.Err())
-	}
+	err := c.calls.Close(ctx, func(ctx context.Context) error {
+		c.mu.Lock()
+		leases := c.living()
+		c.mu.Unlock()
+		err := releaseAll(ctx, leases)
+		c.keeper.Close()
+		c.hub.Close()
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("uniquelock: close: %w", err)
 	}

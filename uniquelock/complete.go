@@ -11,6 +11,7 @@ import (
 	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/gate"
 	"github.com/pgcoord/pgcoord/internal/guard"
+	"github.com/pgcoord/pgcoord/internal/pace"
 	"github.com/pgcoord/pgcoord/internal/pgerr"
 	"github.com/pgcoord/pgcoord/internal/statement"
 )
@@ -85,7 +86,7 @@ func (l *Lease) settleCommit(parent context.Context, unknown error) error {
 		case !errors.Is(err, pgx.ErrNoRows) && !pgerr.Transient(err):
 			return unknown
 		}
-		if statement.Sleep(ctx, pollEvery) != nil { // no row while the transaction is open
+		if statement.Sleep(ctx, pace.Poll) != nil { // no row while the transaction is open
 			return unknown
 		}
 	}

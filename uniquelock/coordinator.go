@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/calls"
 	"github.com/pgcoord/pgcoord/internal/line"
 	"github.com/pgcoord/pgcoord/internal/operation"
 	"github.com/pgcoord/pgcoord/internal/ownconn"
@@ -41,16 +42,13 @@ type Coordinator struct {
 	keeper *renewal.Keeper[*Lease]
 	lines  line.Lines[*request, delivery]
 	ground ground
+	calls  *calls.Calls
 	// listened: notifications arrived at some time.
 	listened atomic.Bool
 
-	mu      sync.Mutex
-	held    map[string]map[*Lease]struct{} // the living leases of this process, by key
-	slots   map[string]*slot               // by key: this process's place among others
-	working sync.WaitGroup                 // calls and clean-ups under way
-	closing bool
-	closed  chan struct{} // closed when closing begins
-	over    chan struct{} // closed when Close has done its work
+	mu    sync.Mutex
+	held  map[string]map[*Lease]struct{} // the living leases of this process, by key
+	slots map[string]*slot               // by key: this process's place among others
 }
 
 // New returns a Coordinator that works on pool, whose database must have the
@@ -67,8 +65,7 @@ func New(pool *pgxpool.Pool, opts Options) (*Coordinator, error) {
 	}
 	c := &Coordinator{
 		pool: pool, opts: opts, run: statement.NewRunner(pool),
-		held: map[string]map[*Lease]struct{}{}, slots: map[string]*slot{},
-		closed: make(chan struct{}), over: make(chan struct{}),
+		held: map[string]map[*Lease]struct{}{}, slots: map[string]*slot{}, calls: calls.New(),
 	}
 	c.hub = wakeup.New(pool, opts.Logger, c.notified, c.missed)
 	c.keeper = renewal.NewKeeper(opts.Logger, func(l *Lease) (time.Time, time.Duration) { return l.gate.RenewAt() }, c.connect, c.renewAll)
@@ -97,48 +94,11 @@ func (c *Coordinator) Acquire(ctx context.Context, key string) (pgcoord.Claim, e
 
 // Resolve implements pgcoord.Resolver, for operations on keys of this package.
 func (c *Coordinator) Resolve(ctx context.Context, key, id string) (pgcoord.Outcome, error) {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return 0, describe("resolve operation of", key, err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	return operation.Resolve(ctx, c.run, operation.ID{Domain: domain, Key: key, Operation: id})
-}
-
-// enter counts a call; it fails once Close has begun.
-func (c *Coordinator) enter() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return pgcoord.ErrClosed
-	}
-	c.working.Add(1)
-	return nil
-}
-
-// background runs fn beside its caller; Close waits for it.
-func (c *Coordinator) background(fn func()) {
-	c.mu.Lock()
-	over := c.isOver()
-	if !over {
-		c.working.Add(1)
-	}
-	c.mu.Unlock()
-	if over {
-		return
-	}
-	go func() {
-		defer c.working.Done()
-		fn()
-	}()
-}
-
-func (c *Coordinator) isOver() bool {
-	select {
-	case <-c.over:
-		return true
-	default:
-		return false
-	}
 }
 
 func (c *Coordinator) connect(ctx context.Context) (*pgx.Conn, error) {

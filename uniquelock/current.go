@@ -61,3 +61,12 @@ func (c *Coordinator) why(ctx context.Context, l *Lease) error {
 	}
 	return now.lossOf(l)
 }
+
+// look tells what became of l: nil while it is current.
+func (l *Lease) look(ctx context.Context) (lost, err error) {
+	now, err := l.c.current(ctx, l.key)
+	if err != nil || now.is(l) {
+		return nil, err
+	}
+	return now.lossOf(l), nil
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/keys"
+	"github.com/pgcoord/pgcoord/internal/pace"
 	"github.com/pgcoord/pgcoord/internal/pgerr"
 	"github.com/pgcoord/pgcoord/internal/statement"
 )
@@ -85,10 +86,10 @@ func (s *sight) heldError(key string) *pgcoord.HeldError {
 // behind; one that was cut off on its way frees what it may have won, at the end
 // of the TTL at the latest.
 func (c *Coordinator) TryLock(ctx context.Context, key string, lo LockOptions) (*Lease, error) {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return nil, describe("try to lock", key, err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	r, err := c.newRequest(ctx, key, lo)
 	if err != nil {
 		return nil, describe("try to lock", key, err)
@@ -165,6 +166,7 @@ func (c *Coordinator) grant(ctx context.Context, r *request) (time.Time, *sight,
 // adopt takes over a grant that was made to this process under the id from. It
 // returns a sight instead of a lease when it is not there any more.
 func (c *Coordinator) adopt(ctx context.Context, r *request, from string) (*Lease, *sight, error) {
+	var pause pace.Backoff
 	for {
 		sent := time.Now()
 		var token int64
@@ -187,7 +189,7 @@ func (c *Coordinator) adopt(ctx context.Context, r *request, from string) (*Leas
 		case now.claimID == r.claimID:
 			from = r.claimID // an earlier send has renamed it
 		}
-		if err := statement.Sleep(ctx, lockedPause); err != nil { // locked for a moment
+		if err := statement.Sleep(ctx, pause.Next()); err != nil { // locked for a moment
 			return nil, nil, err
 		}
 	}
@@ -207,7 +209,7 @@ func (c *Coordinator) halfWon(r *request, result statement.Result, err error) er
 
 // giveBack releases in the background what was granted under claimID.
 func (c *Coordinator) giveBack(key, claimID string) {
-	c.background(func() {
+	c.calls.Background(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
 		defer cancel()
 		var outcome string

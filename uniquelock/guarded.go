@@ -3,22 +3,13 @@ package uniquelock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/guard"
 	"github.com/pgcoord/pgcoord/internal/operation"
-	"github.com/pgcoord/pgcoord/internal/pgerr"
-	"github.com/pgcoord/pgcoord/internal/statement"
 )
-
-// lockedLimit is how long a guarded transaction tries to begin while somebody
-// else has the claim's row locked, for a moment as a rule.
-const lockedLimit = 5 * time.Second
 
 // BeginFunc implements pgcoord.Claim. BEGIN and the guard are one round trip, the
 // last check and COMMIT another.
@@ -52,46 +43,9 @@ func (l *Lease) spec(ctx context.Context) (guard.Spec, error) {
 	return spec, err
 }
 
-// guarded runs fn under spec. A refusal is looked into: either the claim is not
-// current, or its row was locked, which is tried again.
+// guarded runs fn under spec.
 func (l *Lease) guarded(ctx context.Context, spec guard.Spec, fn func(pgx.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("not begun: %w", err)
-	}
-	limit := time.Now().Add(lockedLimit)
-	for pause := lockedPause; ; pause = min(2*pause, pollEvery) {
-		err := guard.Run(ctx, l.c.pool, spec, fn)
-		if !errors.Is(err, guard.ErrRefused) {
-			return l.lossIn(ctx, err)
-		}
-		now, err := l.c.current(ctx, l.key)
-		switch {
-		case err != nil:
-			return err
-		case !now.is(l):
-			return l.gate.Refuse(now.lossOf(l))
-		case time.Now().After(limit):
-			return fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict)
-		}
-		if err := statement.Sleep(ctx, jitter(pause)); err != nil {
-			return err
-		}
-	}
-}
-
-// lossIn finds a loss behind the failure of a guarded transaction: the server
-// refused the claim, or ended the transaction at its idle limit, and then the key
-// may have gone to another.
-func (l *Lease) lossIn(ctx context.Context, err error) error {
-	switch pgerr.Code(err) {
-	case pgerr.Gone:
-		return l.gate.Refuse(l.c.why(ctx, l))
-	case pgerr.IdleInTransaction:
-		if now, readErr := l.c.current(ctx, l.key); readErr == nil && !now.is(l) {
-			return errors.Join(l.gate.Refuse(now.lossOf(l)), err)
-		}
-	}
-	return err
+	return guard.Under(ctx, l.c.pool, l.gate, l.look, spec, fn)
 }
 
 // Guard locks the claim within a transaction of the caller, which then commits
@@ -111,14 +65,14 @@ func (l *Lease) Guard(ctx context.Context, tx pgx.Tx) error {
 	var token int64
 	err := tx.QueryRow(ctx, guardInSQL, l.key, l.token, l.claimID).Scan(&token)
 	if errors.Is(err, pgx.ErrNoRows) {
-		now, readErr := l.c.current(ctx, l.key) // not in tx, which may be old
+		lost, lookErr := l.look(ctx) // not in tx, which may be old
 		switch {
-		case readErr != nil:
-			err = readErr
-		case now.is(l):
-			err = fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict)
+		case lookErr != nil:
+			err = lookErr
+		case lost != nil:
+			err = l.gate.Refuse(lost)
 		default:
-			err = l.gate.Refuse(now.lossOf(l))
+			err = guard.ErrLocked
 		}
 	}
 	return describe("guard", l.key, err)

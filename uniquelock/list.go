@@ -22,10 +22,10 @@ type Holding struct {
 // List returns the current claims of all processes whose lease has not ended,
 // oldest first. The view pgcoord.held shows the same to plain SQL.
 func (c *Coordinator) List(ctx context.Context) (all []Holding, err error) {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return nil, describe("list", "", err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	err = c.run.Do(ctx, func(ctx context.Context, conn *pgx.Conn, _ bool) error {
 		rows, err := conn.Query(ctx, listSQL)
 		if err != nil {

@@ -21,10 +21,10 @@ import (
 // Claim.BeginFunc does. After any error but pgcoord.ErrOutcomeUnknown nothing of
 // fn is stored and the key is as before.
 func (c *Coordinator) TryDoTx(ctx context.Context, key string, fn func(pgx.Tx) error) error {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return describe("try in one transaction", key, err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	r, err := c.newRequest(ctx, key, LockOptions{})
 	if err == nil {
 		err = c.oneTx(ctx, r, fn)
@@ -35,10 +35,10 @@ func (c *Coordinator) TryDoTx(ctx context.Context, key string, fn func(pgx.Tx) e
 // DoTx is TryDoTx, but waits until key is free or ctx ends. Where it had to wait,
 // it runs fn under a lease that ends with the transaction.
 func (c *Coordinator) DoTx(ctx context.Context, key string, fn func(pgx.Tx) error) error {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return describe("in one transaction", key, err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	r, err := c.newRequest(ctx, key, LockOptions{})
 	if err != nil {
 		return describe("in one transaction", key, err)

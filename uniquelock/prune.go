@@ -38,10 +38,10 @@ type Pruned struct {
 // error stays deleted.
 func (c *Coordinator) Prune(ctx context.Context, o PruneOptions) (Pruned, error) {
 	var done Pruned
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return done, describe("prune", "", err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	if o.Free == 0 {
 		o.Free = 24 * time.Hour
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/guard"
+	"github.com/pgcoord/pgcoord/internal/pace"
 	"github.com/pgcoord/pgcoord/internal/statement"
 )
 
@@ -23,7 +25,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 	if err := l.gate.Ended(); err != nil {
 		return describe("renew", l.key, err)
 	}
-	limit := time.Now().Add(lockedLimit)
+	var pause pace.Backoff
+	limit := time.Now().Add(guard.LockedLimit)
 	for {
 		sent := time.Now()
 		var ord int64
@@ -40,9 +43,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 		case !mine:
 			return describe("renew", l.key, l.gate.Refuse(l.c.why(ctx, l)))
 		case time.Now().After(limit):
-			return describe("renew", l.key, fmt.Errorf("%w: another session has the claim's row locked", pgcoord.ErrConflict))
+			return describe("renew", l.key, guard.ErrLocked)
 		}
-		if err := statement.Sleep(ctx, jitter(lockedPause)); err != nil {
+		if err := statement.Sleep(ctx, pause.Next()); err != nil {
 			return describe("renew", l.key, err)
 		}
 	}

@@ -86,7 +86,7 @@ func (c *Coordinator) leave(ctx context.Context, key string, won bool) {
 			return
 		}
 	}
-	c.background(func() {
+	c.calls.Background(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
 		defer cancel()
 		_, _, _ = c.run.Exec(ctx, leaveSQL, key, s.id) // a place that stays dies with its deadline

@@ -59,9 +59,9 @@ func (c *Coordinator) Repair(ctx context.Context) error {
 }
 
 func (c *Coordinator) onConn(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return err
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	return c.run.Do(ctx, func(ctx context.Context, conn *pgx.Conn, _ bool) error { return fn(ctx, conn) })
 }

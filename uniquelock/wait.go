@@ -2,22 +2,15 @@ package uniquelock
 
 import (
 	"context"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/line"
+	"github.com/pgcoord/pgcoord/internal/pace"
 	"github.com/pgcoord/pgcoord/internal/pgerr"
 )
 
 const (
-	// fallback is how long the first of a line trusts in being woken.
-	fallback = time.Second
-	// pollEvery is how often it looks where nobody can wake it.
-	pollEvery = 50 * time.Millisecond
-	// lockedPause is the first pause after a key was free but locked, by a late
-	// guarded transaction for instance; it doubles up to pollEvery.
-	lockedPause = 2 * time.Millisecond
 	// slotLife is how long a place among other processes lives without a look.
 	slotLife = 10 * time.Second
 	// firstLease protects a grant to a waiting process until that has taken it.
@@ -44,10 +37,10 @@ type place = line.Place[*request, delivery]
 // Callers of one process are served first come, first served, by one of them
 // looking for all; a release hands the key to the next in one statement.
 func (c *Coordinator) Lock(ctx context.Context, key string, lo LockOptions) (*Lease, error) {
-	if err := c.enter(); err != nil {
+	if err := c.calls.Enter(); err != nil {
 		return nil, describe("lock", key, err)
 	}
-	defer c.working.Done()
+	defer c.calls.Leave()
 	r, err := c.newRequest(ctx, key, lo)
 	if err != nil {
 		return nil, describe("lock", key, err)
@@ -76,7 +69,7 @@ func (c *Coordinator) lock(ctx context.Context, r *request) (*Lease, error) {
 
 func (c *Coordinator) waitInLine(ctx context.Context, r *request, seen *sight) (*Lease, error) {
 	c.hub.Start()
-	w := &waiter{c: c, r: r, place: c.lines.Join(r.key, r), seen: seen, looked: seen != nil, pause: lockedPause}
+	w := &waiter{c: c, r: r, place: c.lines.Join(r.key, r), seen: seen, looked: seen != nil}
 	lease, err := w.wait(ctx)
 	late, delivered, last := w.place.Leave()
 	if delivered && late.lease != nil {
@@ -98,7 +91,7 @@ func (w *waiter) wait(ctx context.Context) (*Lease, error) {
 			return d.lease, d.err
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-w.c.closed:
+		case <-w.c.calls.Closing():
 			return nil, pgcoord.ErrClosed
 		case <-w.place.Wake():
 		case <-timer.C:
@@ -117,7 +110,7 @@ func (w *waiter) wait(ctx context.Context) (*Lease, error) {
 
 // abandon releases a lease whose caller has gone.
 func (c *Coordinator) abandon(l *Lease) {
-	c.background(func() {
+	c.calls.Background(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
 		defer cancel()
 		_ = l.Release(ctx) // what it does not reach ends with the lease
@@ -131,18 +124,18 @@ type waiter struct {
 	place  *place
 	seen   *sight // by the try that came before the line, if any
 	looked bool   // the database has answered once
-	pause  time.Duration
+	pause  pace.Backoff
 }
 
 // look asks once for the key. It returns a lease, or when to look again.
 func (w *waiter) look(ctx context.Context) (*Lease, time.Duration, error) {
 	if w.c.holds(w.r.key) {
-		return nil, jitter(fallback), nil // its end will tell
+		return nil, pace.Jitter(pace.Fallback), nil // its end will tell
 	}
 	lease, seen, err := w.ask(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil && w.looked && pgerr.Transient(err):
-		return nil, jitter(fallback), nil // an outage is waited out
+		return nil, pace.Jitter(pace.Fallback), nil // an outage is waited out
 	case err != nil || lease != nil:
 		return lease, 0, err
 	case seen.state == "done":
@@ -155,14 +148,12 @@ func (w *waiter) look(ctx context.Context) (*Lease, time.Duration, error) {
 // next returns when to look again after seen.
 func (w *waiter) next(seen *sight) time.Duration {
 	if seen.state != "held" { // free or held, but locked
-		pause := w.pause
-		w.pause = min(2*w.pause, pollEvery)
-		return jitter(pause)
+		return w.pause.Next()
 	}
-	w.pause = lockedPause
-	wait := jitter(fallback)
+	w.pause.Reset()
+	wait := pace.Jitter(pace.Fallback)
 	if !w.c.hub.Works() {
-		wait = jitter(pollEvery)
+		wait = pace.Jitter(pace.Poll)
 	}
 	// Just after the end of the lease, if that comes sooner.
 	return min(wait, seen.protected()+time.Millisecond)
@@ -203,9 +194,4 @@ func (w *waiter) tryFirst(ctx context.Context) (*Lease, *sight, error) {
 		return nil, seen, nil
 	}
 	return w.c.try(ctx, w.r)
-}
-
-// jitter spreads d by a quarter, so that processes do not look in step.
-func jitter(d time.Duration) time.Duration {
-	return d - d/8 + mathrand.N(d/4)
 }
