@@ -55,7 +55,7 @@ func run(ctx context.Context, claim Claim, fn func(ctx context.Context, claim Cl
 	returned := false
 	// Deferred, so that a panic and runtime.Goexit in fn end the claim too.
 	defer func() {
-		lost := context.Cause(workCtx) == ErrLost
+		lost := errors.Is(context.Cause(workCtx), ErrLost)
 		cancel(nil)
 		<-watched
 		endCtx, stop := context.WithTimeout(withoutOperation(context.WithoutCancel(ctx)), endLimit)

@@ -129,7 +129,11 @@ func ExampleCoordinator_Lock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go first.Release(ctx)
+	go func() {
+		if err := first.Release(ctx); err != nil {
+			log.Print(err)
+		}
+	}()
 
 	second, err := locks.Lock(ctx, "video 18", uniquelock.LockOptions{})
 	if err != nil {
