@@ -96,40 +96,53 @@ func cancelledAcquiring(w *world) {
 	}
 }
 
-// cancelledAtRelease ends waiting calls when the key is just being passed on.
+// cancelledAtRelease ends waiting calls when the key is just being passed on to
+// one of them.
 func cancelledAtRelease(w *world) { // R2
 	key, a, b := w.key("k"), w.node(setup{}), w.node(setup{})
-	for range 15 {
-		claim := a.acquireWithin(slack, key)
-		ctx, cancel := context.WithCancel(w.ctx)
-		type result struct {
-			claim pgcoord.Claim
-			err   error
-		}
-		var waiting []<-chan result
-		for _, n := range []*node{a, b, b} {
-			waiting = append(waiting, async(w, func() result {
-				claim, err := n.Acquire(ctx, key)
-				return result{claim, err}
-			}))
-		}
-		cancelled := async(w, func() error { cancel(); return nil })
-		if err := claim.Release(w.ctx); err != nil && !(w.strategy.Supersedes && errors.Is(err, pgcoord.ErrLost)) {
-			w.Fatalf("Release: %v", err)
-		}
-		for _, done := range waiting {
-			r := soon(w, slack, done, "Acquire returns")
-			if r.err != nil {
-				w.wants(r.err, context.Canceled, "Acquire at the moment of a release")
-				continue
-			}
-			if err := r.claim.Release(w.ctx); err != nil && !w.strategy.Supersedes {
-				w.Fatalf("Release: %v", err)
-			}
-		}
-		soon(w, slack, cancelled, "cancelled")
+	for round := range 40 {
+		w.cancelAtRelease(a, b, key, time.Duration(round)*100*time.Microsecond)
 	}
 	w.release(b.acquireWithin(slack, key))
+}
+
+func (w *world) cancelAtRelease(a, b *node, key string, after time.Duration) {
+	w.Helper()
+	claim := a.acquireWithin(slack, key)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	var waiting []<-chan error
+	for _, n := range []*node{a, a, b} {
+		waiting = append(waiting, async(w, func() error { return w.passOn(ctx, n, key) }))
+	}
+	pause(w.ctx, 10*time.Millisecond) // so that some of them wait
+	stop := time.AfterFunc(after, cancel)
+	defer stop.Stop()
+	w.mayBeLost(claim.Release(w.ctx), "Release")
+	for _, done := range waiting {
+		w.must(soon(w, slack, done, "Acquire returns"), "Acquire at the moment of a release")
+	}
+}
+
+// passOn waits for key and releases it, unless ctx ends.
+func (w *world) passOn(ctx context.Context, n *node, key string) error {
+	claim, err := n.Acquire(ctx, key)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return nil
+	case err != nil:
+		return err
+	}
+	w.mayBeLost(claim.Release(w.ctx), "Release")
+	return nil
+}
+
+// mayBeLost lets pass what has been superseded, where that can be.
+func (w *world) mayBeLost(err error, what string) {
+	w.Helper()
+	if err != nil && !(w.strategy.Supersedes && errors.Is(err, pgcoord.ErrLost)) {
+		w.Errorf("%s: %v", what, err)
+	}
 }
 
 func cancelledInside(w *world, call func(pgcoord.Claim, context.Context, func(pgx.Tx) error) error) {

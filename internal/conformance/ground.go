@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgcoord/pgcoord/internal/localpg"
 	"github.com/pgcoord/pgcoord/internal/pgtest"
 )
 
@@ -14,6 +16,7 @@ import (
 var groundChecks = []check{
 	{clause: "S15", name: "missing_schema", run: missingSchema},
 	{clause: "S15", name: "read_only_session", run: readOnlySession},
+	{clause: "S15", name: "standby", run: onStandby, server: busyServer},
 	{clause: "S15", name: "tampered_schema", run: tamperedSchema},
 	{clause: "S15", name: "no_pool", run: noPool},
 }
@@ -59,6 +62,25 @@ func readOnlySession(w *world) { // 37
 		"default_transaction_read_only": "on", "default_transaction_isolation": "serializable",
 	})
 	w.release(w.node(setup{}).try(key))
+}
+
+func onStandby(w *world) { // 37
+	key := w.key("k")
+	standby, err := w.server.Standby(w.ctx, localpg.Options{Settings: busyServer})
+	if errors.Is(err, localpg.ErrForeign) {
+		w.Skip("a standby needs a PostgreSQL from local binaries: " + err.Error())
+	}
+	w.must(err, "start a standby")
+	w.Cleanup(func() { _ = standby.Stop() })
+	w.reconnected()
+	dsn := standby.DSN(w.admin.Config().ConnConfig.Database)
+	looking := pgtest.Pool(w, dsn)
+	pgtest.Eventually(w, patience, "the standby has the key", func() bool {
+		var there bool
+		err := looking.QueryRow(w.ctx, "SELECT EXISTS (SELECT FROM ledger.counters WHERE key = $1)", key).Scan(&there)
+		return err == nil && there
+	})
+	w.grantsNothing(dsn, key, "read-only", nil)
 }
 
 func tamperedSchema(w *world) { // 38

@@ -19,6 +19,7 @@ var guardChecks = []check{
 	{clause: "S3", name: "taken_over_cannot_begin", run: takenOverCannotBegin},
 	{clause: "S3", name: "complete_waits_for_open_guard", when: durableGuards, run: func(w *world) { endWaitsForGuard(w, true) }},
 	{clause: "S3", name: "release_waits_for_open_guard", when: durableGuards, run: func(w *world) { endWaitsForGuard(w, false) }},
+	{clause: "S3", name: "complete_waits_for_guards_elsewhere", when: leases, run: completeWaitsElsewhere},
 	{clause: "S3", name: "completions_at_once", run: completionsAtOnce},
 	{clause: "S4", name: "first_statement_sees_predecessor", run: seesPredecessor},
 	{clause: "S10", name: "renewed_during_own_guards", when: leases, run: renewedDuringGuards},
@@ -90,23 +91,20 @@ func endWaitsForGuard(w *world, complete bool) {
 	key, a := w.key("k"), w.node(setup{})
 	claim := a.try(key)
 	end := w.begin(w.ctx, claim, counting(w.ctx, claim))
-	var ending atomic.Bool
 	finish := async(w, func() error {
-		var err error
 		if complete {
-			err = claim.Complete(w.ctx, counting(w.ctx, claim))
-		} else {
-			err = claim.Release(w.ctx)
+			return claim.Complete(w.ctx, counting(w.ctx, claim))
 		}
-		if !ending.Load() {
-			return errors.Join(err, errors.New("ended under an open guarded transaction"))
-		}
-		return err
+		return claim.Release(w.ctx)
 	})
 	pgtest.Eventually(w, slack, "the end of the claim has begun: it lets no more begin", func() bool {
 		return claim.BeginFunc(w.within(50*time.Millisecond), func(pgx.Tx) error { return nil }) != nil
 	})
-	ending.Store(true)
+	select {
+	case err := <-finish:
+		w.Fatalf("the claim has ended under an open guarded transaction: %v", err)
+	case <-time.After(slack / 10):
+	}
 	w.must(end(nil), "end of the guarded transaction")
 	w.must(soon(w, slack, finish, "the claim ends after its guarded transaction"), "end of the claim")
 	w.wants(claim.BeginFunc(w.ctx, counting(w.ctx, claim)), pgcoord.ErrLost, "BeginFunc after the end")
@@ -115,6 +113,24 @@ func endWaitsForGuard(w *world, complete bool) {
 		want = 2
 	}
 	w.audit(key, want)
+}
+
+// completeWaitsElsewhere completes a claim whose guarded transaction is open in
+// another process that shares the claim.
+func completeWaitsElsewhere(w *world) { // L2
+	key, a, b := w.key("k"), w.node(setup{}), w.node(setup{})
+	ctx := pgcoord.WithGrantID(w.ctx, "shared")
+	claim, err := a.TryAcquire(ctx, key)
+	w.must(err, "TryAcquire")
+	shared, err := b.TryAcquire(ctx, key)
+	w.must(err, "TryAcquire under the same grant id")
+	end := w.begin(w.ctx, claim, counting(w.ctx, claim))
+	complete := async(w, func() error { return shared.Complete(w.ctx, nil) })
+	w.waitsForLock(b)
+	w.must(end(nil), "end of the guarded transaction")
+	w.must(soon(w, slack, complete, "Complete returns after the guarded transaction"), "Complete")
+	w.wants(claim.BeginFunc(w.ctx, counting(w.ctx, claim)), pgcoord.ErrLost, "BeginFunc after Complete elsewhere")
+	w.audit(key, 1)
 }
 
 func completionsAtOnce(w *world) { // L2
@@ -138,10 +154,16 @@ func completionsAtOnce(w *world) { // L2
 	w.audit(key, 1)
 }
 
+// seesPredecessor has the next claim wait behind a guarded transaction: of a lease
+// that has ended where there are leases, else of a claim that is released.
 func seesPredecessor(w *world) { // 11
-	key, a, b := w.key("k"), w.node(setup{}), w.node(setup{})
+	key, a, b := w.key("k"), w.node(setup{ttl: brief, proxied: true}), w.node(setup{})
 	claim := a.try(key)
 	end := w.begin(w.ctx, claim, counting(w.ctx, claim))
+	if w.strategy.Leases {
+		a.proxy.Freeze()
+		soon(w, bound, claim.Lost(), "the lease ends")
+	}
 	seen := async(w, func() int64 {
 		next, err := b.Acquire(w.ctx, key)
 		if err != nil {
@@ -158,8 +180,11 @@ func seesPredecessor(w *world) { // 11
 		}
 		return n
 	})
+	w.asked(b)
+	pause(w.ctx, brief/4) // and it has time to do what it must not
+	a.proxy.Thaw()
 	w.must(end(nil), "end of the guarded transaction")
-	if !w.strategy.Supersedes {
+	if !w.strategy.Leases && !w.strategy.Supersedes {
 		w.release(claim)
 	}
 	same(w, soon(w, patience, seen, "the next claim has counted"), 1, "counter that the next claim's first statement sees")

@@ -11,7 +11,6 @@ var lossChecks = []check{
 	{clause: "S10", name: "cut_off_holder_is_told", when: leases, run: cutOffIsTold},
 	{clause: "S10", name: "taken_over_holder_is_told", when: func(s Strategy) bool { return s.Expire != nil || s.Supersedes }, run: takenOverIsTold},
 	{clause: "S10", name: "ended_session_is_told", when: func(s Strategy) bool { return !s.Leases && !s.Supersedes }, run: endedSessionIsTold},
-	{clause: "S10", name: "kept_while_renewed", when: leases, run: func(w *world) { keptThrough(w, func(*node) {}) }},
 	{clause: "S10", name: "kept_through_reset", when: leases, run: func(w *world) { keptThrough(w, func(a *node) { a.proxy.Reset() }) }},
 	{clause: "S10", name: "kept_through_terminated_backends", when: leases, run: func(w *world) { keptThrough(w, w.terminate) }},
 	{clause: "S10", name: "kept_through_a_short_outage", when: leases, run: func(w *world) { keptThrough(w, shortOutage) }},
@@ -63,10 +62,12 @@ func endedSessionIsTold(w *world) { // 43
 	w.audit(key, 1)
 }
 
-// keptThrough has a claim survive a fault, and be kept for two TTLs more.
+// keptThrough has a claim live for longer than its TTL, survive a fault, and be
+// kept for two TTLs more.
 func keptThrough(w *world, fault func(*node)) { // 18
 	key, a, b := w.key("k"), w.node(setup{ttl: renewed, proxied: true}), w.node(setup{})
 	claim := a.try(key)
+	b.heldFor(renewed*11/10, key)
 	fault(a)
 	b.heldFor(2*renewed, key)
 	if w.closed(claim.Lost()) {

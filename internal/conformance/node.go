@@ -45,7 +45,7 @@ func (w *world) node(o setup) *node {
 	n := &node{w: w, name: fmt.Sprintf("%s node %d", w.name, w.nodes)}
 	dsn := w.dsn
 	if o.proxied {
-		n.proxy = w.proxy()
+		n.proxy = pgtest.Proxy(w, w.dsn)
 		dsn = n.proxy.DSN(dsn)
 	}
 	n.pool = pgtest.Pool(w, dsn, func(c *pgxpool.Config) {
@@ -62,16 +62,6 @@ func (w *world) node(o setup) *node {
 	n.Coordinator = c
 	w.Cleanup(n.stop)
 	return n
-}
-
-func (w *world) proxy() *faultproxy.Proxy {
-	w.Helper()
-	config, err := pgx.ParseConfig(w.dsn)
-	w.must(err, "parse DSN")
-	p, err := faultproxy.New(fmt.Sprintf("%s:%d", config.Host, config.Port))
-	w.must(err, "start proxy")
-	w.Cleanup(func() { p.Close() })
-	return p
 }
 
 // stop closes the coordinator, whatever the check has done to it, and proves that

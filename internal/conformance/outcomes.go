@@ -20,6 +20,7 @@ var outcomeChecks = []check{
 	{clause: "S6", name: "resolve_waits_for_late_commit", run: func(w *world) { resolveWaits(w, nil, pgcoord.Applied) }},
 	{clause: "S6", name: "resolve_waits_for_late_rollback", run: func(w *world) { resolveWaits(w, errWork, pgcoord.NotApplied) }},
 	{clause: "S6", name: "resolve_gives_up_undecided", run: resolveGivesUp},
+	{clause: "S6", name: "withdrawn_on_its_way", run: withdrawnOnItsWay},
 	{clause: "S6", name: "ended_before_commit", run: endedBeforeCommit},
 }
 
@@ -131,6 +132,22 @@ func resolveGivesUp(w *world) {
 	w.must(finish(nil), "end of the guarded transaction") // nothing was decided
 	w.release(claim)
 	w.resolved(key, pgcoord.Applied, a, b)
+	w.audit(key, 1)
+}
+
+// withdrawnOnItsWay resolves an operation whose transaction has been sent and has
+// not arrived: it is refused when it does.
+func withdrawnOnItsWay(w *world) {
+	key, a, b := w.key("k"), w.node(setup{proxied: true}), w.node(setup{})
+	claim := a.try(key)
+	a.proxy.Freeze()
+	late := async(w, func() error { return claim.BeginFunc(operation(w, "op"), counting(w.ctx, claim)) })
+	w.resolved(key, pgcoord.NotApplied, b)
+	a.proxy.Thaw()
+	w.wants(soon(w, patience, late, "the late transaction returns"), pgcoord.ErrConflict, "a transaction that was withdrawn")
+	w.resolved(key, pgcoord.NotApplied, a, b)
+	w.usable(claim)
+	w.release(claim)
 	w.audit(key, 1)
 }
 

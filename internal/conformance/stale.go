@@ -5,40 +5,56 @@ import (
 	"strings"
 
 	"github.com/pgcoord/pgcoord"
-	"github.com/pgcoord/pgcoord/internal/pgtest"
 )
 
 // staleChecks prove S8: late calls of an older claim touch nothing.
 var staleChecks = []check{
 	{clause: "S8", name: "late_calls_touch_nothing", run: lateCalls},
-	{clause: "S8", name: "late_renewals_touch_nothing", when: leases, run: lateRenewals},
+	{clause: "S8", name: "late_renewals_touch_nothing", when: expires, run: lateRenewals},
 	{clause: "S8", name: "grant_id_shares_the_claim", when: leases, run: grantIDShares},
 	{clause: "S8", name: "bad_grant_id", run: badGrantID},
 }
 
-// lateCalls has both claims made by holders of the same name, in processes that
-// cannot tell themselves apart.
+// late are the calls that an older claim may still make.
+var late = []struct {
+	name string
+	call func(*world, pgcoord.Claim) error
+}{
+	{"Release", func(w *world, c pgcoord.Claim) error { return c.Release(w.ctx) }},
+	{"Complete", func(w *world, c pgcoord.Claim) error { return c.Complete(w.ctx, counting(w.ctx, c)) }},
+	{"Complete without a function", func(w *world, c pgcoord.Claim) error { return c.Complete(w.ctx, nil) }},
+	{"BeginFunc", func(w *world, c pgcoord.Claim) error { return c.BeginFunc(w.ctx, counting(w.ctx, c)) }},
+}
+
+// lateCalls makes each call first: one that was refused knows that it has lost.
 func lateCalls(w *world) { // 02, 12, 13
-	a, b := w.node(setup{ttl: brief, idle: brief, proxied: true, holder: "twin"}), w.node(setup{holder: "twin"})
-	key, c := w.key("k"), w.node(setup{})
-	old := a.try(key)
-	next := w.takeOver(a, b, key)
-	calls := []struct {
-		name string
-		call func() error
-	}{
-		{"Release", func() error { return old.Release(w.ctx) }},
-		{"Complete", func() error { return old.Complete(w.ctx, counting(w.ctx, old)) }},
-		{"BeginFunc", func() error { return old.BeginFunc(w.ctx, counting(w.ctx, old)) }},
-		{"Release again", func() error { return old.Release(w.ctx) }},
+	w.lateCall(0, func(a, b *node, key string) pgcoord.Claim { return w.takeOver(a, b, key) })
+	for i := range late {
+		w.lateCall(i, func(a, b *node, key string) pgcoord.Claim {
+			if w.strategy.Expire == nil {
+				return w.takeOver(a, b, key)
+			}
+			return w.takeExpired(b, key) // the older one has not noticed anything
+		})
 	}
-	for _, late := range calls {
-		w.wants(late.call(), pgcoord.ErrLost, "late "+late.name)
+}
+
+// lateCall begins with the call of number first and goes on with the others. Both
+// claims are made by holders of the same name, who cannot tell themselves apart.
+func (w *world) lateCall(first int, take func(a, b *node, key string) pgcoord.Claim) {
+	w.Helper()
+	a, b := w.node(setup{ttl: renewed, idle: brief, proxied: true, holder: "twin"}), w.node(setup{holder: "twin"})
+	key, c := w.key(a.name), w.node(setup{})
+	old := a.try(key)
+	next := take(a, b, key)
+	for i := range late {
+		l := late[(first+i)%len(late)]
+		w.wants(l.call(w, old), pgcoord.ErrLost, "late "+l.name)
 		w.stillHeld(c, next)
 	}
 	w.release(next)
 	w.wants(old.Release(w.ctx), pgcoord.ErrLost, "Release after the next claim's")
-	w.audit(key, int64(len(calls)))
+	w.audit(key, int64(len(late)))
 }
 
 // stillHeld proves that claim is current and keeps others out. It counts one.
@@ -58,17 +74,21 @@ func (w *world) stillHeld(other *node, claim pgcoord.Claim) {
 	}
 }
 
-// lateRenewals lets renewals of an older claim arrive after the takeover.
+// lateRenewals lets renewals of an older claim arrive after the takeover: the
+// newer one ends when its own stop.
 func lateRenewals(w *world) { // R6
-	key, a := w.key("k"), w.node(setup{ttl: brief, idle: brief, proxied: true})
-	b, c := w.node(setup{}), w.node(setup{})
+	key, a := w.key("k"), w.node(setup{ttl: brief})
+	b, c := w.node(setup{ttl: brief, idle: brief, proxied: true}), w.node(setup{})
 	old := a.try(key)
-	next := w.takeOver(a, b, key) // what was held back arrives now
-	soon(w, bound, old.Lost(), "the older claim is told")
-	pgtest.Eventually(w, slack, "the older node works again", func() bool { return a.pool.Ping(w.ctx) == nil })
+	next := w.takeExpired(b, key)
 	w.stillHeld(c, next)
-	w.release(next)
-	w.release(c.acquireWithin(slack, key))
+	b.proxy.Freeze()
+	last := c.acquireWithin(bound, key)
+	b.proxy.Thaw()
+	w.usable(last)
+	w.release(last)
+	w.wants(old.Release(w.ctx), pgcoord.ErrLost, "Release of the oldest claim")
+	w.wants(next.Release(w.ctx), pgcoord.ErrLost, "Release of the older claim")
 }
 
 func grantIDShares(w *world) { // 53

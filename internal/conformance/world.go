@@ -166,6 +166,17 @@ func (w *world) waitsForLock(n *node) {
 	})
 }
 
+// asked returns when n has asked the server for something.
+func (w *world) asked(n *node) {
+	w.Helper()
+	pgtest.Eventually(w, patience, n.name+" has connected", func() bool {
+		var done bool
+		err := w.admin.QueryRow(w.ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = $1 AND query <> '')`, n.name).Scan(&done)
+		return err == nil && done
+	})
+}
+
 // sleepUnder works under claim for a while, so that those who wait for it have
 // settled down to wait. Nothing depends on it but what the check can reach.
 func (w *world) sleepUnder(claim pgcoord.Claim) {
