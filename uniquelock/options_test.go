@@ -21,8 +21,11 @@ func TestBadOptions(t *testing.T) {
 	}
 	for field, opts := range map[string][]uniquelock.Options{
 		"Options.TTL": {
-			{TTL: -time.Second}, {TTL: 400 * time.Nanosecond}, {TTL: 49 * time.Millisecond},
-			{TTL: 24*time.Hour + 1}, {TTL: 290 * 365 * 24 * time.Hour},
+			{TTL: -time.Second},
+			{TTL: 400 * time.Nanosecond},
+			{TTL: 49 * time.Millisecond},
+			{TTL: 24*time.Hour + 1},
+			{TTL: 290 * 365 * 24 * time.Hour},
 		},
 		"Options.IdleLimit": {{IdleLimit: -1}, {IdleLimit: time.Millisecond}, {IdleLimit: 25 * time.Hour}},
 		"Options.MinHold":   {{MinHold: -1}, {MinHold: 25 * time.Hour}},
@@ -40,7 +43,8 @@ func TestBadOptions(t *testing.T) {
 		"LockOptions.TTL":     {{TTL: -time.Second}, {TTL: 1}, {TTL: 25 * time.Hour}},
 		"LockOptions.MinHold": {{MinHold: -1}, {MinHold: 25 * time.Hour}},
 		"LockOptions.Metadata": {
-			{Metadata: map[string]string{"a": strings.Repeat("x", 5000)}}, {Metadata: map[string]string{"a\x00": ""}},
+			{Metadata: map[string]string{"a": strings.Repeat("x", 5000)}},
+			{Metadata: map[string]string{"a\x00": ""}},
 			{Metadata: map[string]string{"a": "\xff"}},
 		},
 	} {

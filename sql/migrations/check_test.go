@@ -42,11 +42,13 @@ var checks = []struct {
 
 	{"operations_domain_check", []row{{"domain": "''"}}, nil},
 	{
-		"operations_key_check", []row{{"key": "''"}, {"key": "repeat('k', 513)"}, {"key": "repeat('é', 257)"}},
+		"operations_key_check",
+		[]row{{"key": "''"}, {"key": "repeat('k', 513)"}, {"key": "repeat('é', 257)"}},
 		[]row{{"key": "repeat('k', 512)"}, {"key": "repeat('é', 256)"}},
 	},
 	{
-		"operations_operation_id_check", []row{{"operation_id": "''"}, {"operation_id": "repeat('o', 129)"}},
+		"operations_operation_id_check",
+		[]row{{"operation_id": "''"}, {"operation_id": "repeat('o', 129)"}},
 		[]row{{"operation_id": "repeat('o', 128)"}},
 	},
 	{"operations_token_check", []row{{"token": "-1"}}, []row{{"token": "0"}}},
@@ -57,7 +59,8 @@ var checks = []struct {
 		[]row{{"task_name": "repeat('k', 512)"}, {"task_name": "repeat('é', 256)"}, {"task_name": "' '"}},
 	},
 	{
-		"task_locks_token_check", []row{{"token": "-1"}},
+		"task_locks_token_check",
+		[]row{{"token": "-1"}},
 		[]row{{"token": "0", "done_token": "0", "held": "false"}},
 	},
 	{"task_locks_claim_id_check", []row{{"claim_id": "repeat('c', 161)"}}, []row{{"claim_id": "repeat('c', 160)"}}},
