@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/pgcoord/pgcoord/internal/conformance"
 	"github.com/pgcoord/pgcoord/internal/pgtest"
 	"github.com/pgcoord/pgcoord/uniquelock"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) { conformance.Main(m, freed, done) }
 
 // newPool returns a pool on a new migrated database.
 func newPool(t testing.TB, change ...func(*pgxpool.Config)) *pgxpool.Pool {

@@ -63,26 +63,26 @@ func checks() []check {
 func Run(t *testing.T, s Strategy, clauses ...string) {
 	pgtest.Server(t)
 	before := goleak.IgnoreCurrent()
-	t.Run(s.Name, func(t *testing.T) {
-		shared := newDatabase(t, s, pgtest.DSN(t))
-		// A group, so that what follows comes after the parallel checks.
-		t.Run("clause", func(t *testing.T) {
-			for _, c := range checks() {
-				if len(clauses) > 0 && !slices.Contains(clauses, c.clause) || c.when != nil && !c.when(s) {
-					continue
-				}
-				t.Run(c.clause+"/"+c.name, func(t *testing.T) {
-					t.Parallel()
-					c.run(newWorld(t, c.name, c.database(t, s, shared)))
-				})
-			}
-		})
-		shared.deserted(t, "")
+	t.Cleanup(func() { // after the pools are closed
+		// S13: nothing of the coordinators that were closed is left running.
+		if err := goleak.Find(before); err != nil {
+			t.Errorf("after all coordinators were closed: %v", err)
+		}
 	})
-	// S13: nothing of the coordinators that were closed is left running.
-	if err := goleak.Find(before); err != nil {
-		t.Errorf("after all coordinators were closed: %v", err)
-	}
+	shared := newDatabase(t, s, pgtest.DSN(t))
+	// A group, so that what follows comes after the parallel checks.
+	t.Run(s.Name, func(t *testing.T) {
+		for _, c := range checks() {
+			if len(clauses) > 0 && !slices.Contains(clauses, c.clause) || c.when != nil && !c.when(s) {
+				continue
+			}
+			t.Run(c.clause+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				c.run(newWorld(t, c.name, c.database(t, s, shared)))
+			})
+		}
+	})
+	shared.deserted(t, "")
 }
 
 // database returns where the check takes place.
@@ -101,6 +101,5 @@ func (c check) database(t *testing.T, s Strategy, shared *database) *database {
 }
 
 func leases(s Strategy) bool        { return s.Leases }
-func createsKeys(s Strategy) bool   { return s.CreatesKeys }
 func durableGuards(s Strategy) bool { return s.DurableGuards }
 func excludes(s Strategy) bool      { return !s.Supersedes }

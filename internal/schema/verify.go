@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -13,18 +14,21 @@ import (
 // Table is what is expected of a table of schema pgcoord.
 type Table struct {
 	Name   string
-	Key    string   // the column of its primary key
+	Keys   []string // the columns of its primary key
 	Times  []string // columns that are timestamptz
 	Tokens string   // the column of its tokens
 }
 
-// Check looks at sequence and table in the catalogue. Its error tells each fault
+// Check looks at sequence and table in the catalogue, and for the row of cluster. Its error tells each fault
 // with its cure.
 func Check(ctx context.Context, conn *pgx.Conn, table Table) error {
 	if err := checkSession(ctx, conn); err != nil {
 		return err
 	}
 	if err := checkSequence(ctx, conn); err != nil {
+		return err
+	}
+	if err := checkCluster(ctx, conn); err != nil {
 		return err
 	}
 	return checkTable(ctx, conn, table)
@@ -78,12 +82,25 @@ func checkSequence(ctx context.Context, conn *pgx.Conn) error {
 	return errors.Join(faults...)
 }
 
+// checkCluster looks for the row that every token is computed with.
+func checkCluster(ctx context.Context, conn *pgx.Conn) error {
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pgcoord.cluster)").Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		return errors.New("table pgcoord.cluster has lost its row, so there are no tokens; mend it: INSERT INTO pgcoord.cluster DEFAULT VALUES, then Repair")
+	}
+	return nil
+}
+
 const tableSQL = `
 SELECT c.relpersistence::text,
        EXISTS (SELECT FROM pg_catalog.pg_index i
-                JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]
-               WHERE i.indrelid = c.oid AND i.indisprimary AND i.indisvalid AND i.indimmediate
-                 AND i.indnkeyatts = 1 AND i.indpred IS NULL AND a.attname = $2),
+               WHERE i.indrelid = c.oid AND i.indisprimary AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
+                 AND $2::text[] = ARRAY(
+                   SELECT a.attname::text FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) AS n
+                     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[n] ORDER BY n)),
        ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
                 AND a.atttypid = 'pg_catalog.timestamptz'::pg_catalog.regtype)
@@ -94,7 +111,7 @@ func checkTable(ctx context.Context, conn *pgx.Conn, table Table) error {
 	var persistence string
 	var unique bool
 	var times []string
-	err := conn.QueryRow(ctx, tableSQL, name, table.Key).Scan(&persistence, &unique, &times)
+	err := conn.QueryRow(ctx, tableSQL, name, table.Keys).Scan(&persistence, &unique, &times)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errMissing
 	}
@@ -105,10 +122,10 @@ func checkTable(ctx context.Context, conn *pgx.Conn, table Table) error {
 	if persistence != "p" {
 		faults = append(faults, fmt.Errorf("table %s is not logged, so a crash would empty it; mend it: ALTER TABLE %s SET LOGGED", name, name))
 	}
-	if !unique {
+	if columns := strings.Join(table.Keys, ", "); !unique {
 		faults = append(faults, fmt.Errorf(
 			"table %s has no immediate primary key on (%s), so a key could have two rows; mend it: ALTER TABLE %s ADD PRIMARY KEY (%s)",
-			name, table.Key, name, table.Key))
+			name, columns, name, columns))
 	}
 	have := map[string]bool{}
 	for _, column := range times {
