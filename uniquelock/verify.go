@@ -11,7 +11,7 @@ import (
 
 // lockTable is what the coordinator relies on.
 var lockTable = schema.Table{
-	Name: "task_locks", Key: "task_name", Tokens: "token",
+	Name: "task_locks", Keys: []string{"task_name"}, Tokens: "token",
 	Times: []string{"locked_at", "expires_at", "hold_until"},
 }
 

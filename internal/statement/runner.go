@@ -82,6 +82,18 @@ func (r *Runner) Exec(ctx context.Context, sql string, args ...any) (rows int64,
 	return rows, result, err
 }
 
+// Rows runs sql and calls fn with each row; else as QueryRow. After a failure, fn
+// may have been called.
+func (r *Runner) Rows(ctx context.Context, sql string, args []any, fn func(pgx.CollectableRow) error) (Result, error) {
+	collect := func(rows pgx.Rows) error {
+		_, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) { return struct{}{}, fn(row) })
+		return err
+	}
+	return r.send(ctx, func(ctx context.Context, conn *pgx.Conn, plain bool) error {
+		return Within(ctx, conn, plain, sql, args, collect)
+	})
+}
+
 // send runs fn, again after a lost reply.
 func (r *Runner) send(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn, plain bool) error) (Result, error) {
 	var result Result
