@@ -1,0 +1,478 @@
+package statemachine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pgcoord/pgcoord"
+	"github.com/pgcoord/pgcoord/internal/pgtest"
+	"github.com/pgcoord/pgcoord/statemachine"
+)
+
+// step is the part of the machine orders that a worker performs.
+func step() statemachine.Step {
+	return statemachine.Step{Ready: "PENDING", Working: "PROCESSING", Done: "DONE", Failed: "FAILED"}
+}
+
+// newCoordinator returns a coordinator that is closed at the end of the test.
+func newCoordinator(t testing.TB, pool *pgxpool.Pool, m *statemachine.Machine, change ...func(*statemachine.Options)) *statemachine.Coordinator {
+	t.Helper()
+	opts := statemachine.Options{Machine: m, Step: step()}
+	for _, c := range change {
+		c(&opts)
+	}
+	c, err := statemachine.New(pool, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+func claim(t testing.TB, c *statemachine.Coordinator, key string) *statemachine.Attempt {
+	t.Helper()
+	a, err := c.TryClaim(within(t, 10*time.Second), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// expire ends a's lease in the database, as the passing of its TTL would in a
+// process that does not renew.
+func expire(t testing.TB, pool *pgxpool.Pool, a *statemachine.Attempt) {
+	t.Helper()
+	statemachine.StopRenewal(a)
+	exec(t, pool, "UPDATE pgcoord.attempts SET expires_at = clock_timestamp() - interval '1 second' WHERE key = $1 AND token = $2", a.Key(), a.Token())
+}
+
+func state(t testing.TB, pool *pgxpool.Pool, id string) string {
+	t.Helper()
+	return scan[string](t, pool, "SELECT status::text FROM orders WHERE id::text = $1", id)
+}
+
+func outcomes(t testing.TB, pool *pgxpool.Pool, key string) string {
+	t.Helper()
+	return scan[string](t, pool, `SELECT coalesce(string_agg(attempt || ' ' || coalesce(outcome, 'open'), ', ' ORDER BY token), '')
+		FROM pgcoord.attempts WHERE key = $1`, key)
+}
+
+func insertOrders(t testing.TB, pool *pgxpool.Pool, from, to int) {
+	t.Helper()
+	exec(t, pool, "INSERT INTO orders (id, status) SELECT n, 'PENDING' FROM generate_series($1::int, $2::int) n", from, to)
+}
+
+func TestClaimToDone(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 3)
+	exec(t, pool, "CREATE TABLE effects (token bigint)")
+	a, b := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Holder = "A" }), newCoordinator(t, pool, m)
+
+	x := claim(t, a, "1")
+	if x.Number() != 1 || state(t, pool, "1") != "PROCESSING" {
+		t.Fatalf("attempt %d, row %s", x.Number(), state(t, pool, "1"))
+	}
+	if token := scan[int64](t, pool, "SELECT fencing_token FROM orders WHERE id = 1"); token != x.Token() {
+		t.Errorf("row's token %d, claim's %d", token, x.Token())
+	}
+	_, err := b.TryClaim(ctx, "1")
+	var held *pgcoord.HeldError
+	if !errors.As(err, &held) || held.Holder != "A" || held.Token != x.Token() || held.Until.IsZero() {
+		t.Errorf("second claim: %v", err)
+	}
+	effect := func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO effects VALUES ($1)", x.Token())
+		return err
+	}
+	if err := x.BeginFunc(ctx, effect); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.CompleteWith(ctx, map[string]int{"paid": 7}, effect); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Complete(ctx, effect); !errors.Is(err, pgcoord.ErrDone) {
+		t.Errorf("second complete: %v", err)
+	}
+	if err := x.Release(ctx); err != nil {
+		t.Errorf("release after complete: %v", err)
+	}
+	if s, n := state(t, pool, "1"), scan[int](t, pool, "SELECT count(*) FROM effects"); s != "DONE" || n != 2 {
+		t.Errorf("row %s, %d effects", s, n)
+	}
+	if paid := scan[int](t, pool, "SELECT (result->>'paid')::int FROM pgcoord.attempts"); paid != 7 {
+		t.Errorf("result %d", paid)
+	}
+	for key, want := range map[string]error{"1": pgcoord.ErrDone, "99": pgcoord.ErrNotFound, "01": pgcoord.ErrInvalidKey, "x": pgcoord.ErrInvalidKey, "": pgcoord.ErrInvalidKey} {
+		if _, err := b.TryClaim(ctx, key); !errors.Is(err, want) {
+			t.Errorf("claim %q: %v", key, err)
+		}
+		if _, err := b.Claim(ctx, key); !errors.Is(err, want) {
+			t.Errorf("waiting claim %q: %v", key, err)
+		}
+	}
+	y := claim(t, a, "2")
+	if err := y.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	z := claim(t, b, "2")
+	if z.Number() != 2 || z.Token() <= y.Token() {
+		t.Errorf("attempt %d, token %d after %d", z.Number(), z.Token(), y.Token())
+	}
+	if err := y.Release(ctx); err != nil { // by the claim, never by the key
+		t.Fatal(err)
+	}
+	if err := z.Complete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcomes(t, pool, "2"); got != "1 released, 2 done" {
+		t.Error(got)
+	}
+	exec(t, pool, "UPDATE orders SET status = 'FAILED' WHERE id = 3")
+	if _, err := b.TryClaim(ctx, "3"); !errors.Is(err, pgcoord.ErrConflict) {
+		t.Errorf("a failed row: %v", err)
+	}
+}
+
+// Cases M1, 02 and M14: a dead worker's row goes to the next claim; the dead one's
+// late writes are refused, whatever state the row is in again.
+func TestDeadWorker(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 1)
+	a, b := newCoordinator(t, pool, m), newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Holder = "B" })
+	dead := claim(t, a, "1")
+	expire(t, pool, dead)
+	next := claim(t, b, "1")
+	if next.Number() != 2 || next.Token() <= dead.Token() {
+		t.Fatalf("attempt %d, token %d after %d", next.Number(), next.Token(), dead.Token())
+	}
+	if got := outcomes(t, pool, "1"); got != "1 lease expired, 2 open" {
+		t.Error(got)
+	}
+	ran := false
+	for name, err := range map[string]error{
+		"guard":    dead.BeginFunc(ctx, func(pgx.Tx) error { ran = true; return nil }),
+		"complete": dead.Complete(ctx, nil),
+		"fail":     dead.Fail(ctx, errors.New("late"), statemachine.FailOptions{}),
+		"release":  dead.Release(ctx),
+		"renew":    dead.Renew(ctx),
+	} {
+		if !errors.Is(err, pgcoord.ErrLost) || !strings.Contains(err.Error(), `"B"`) {
+			t.Errorf("%s of the dead worker: %v", name, err)
+		}
+	}
+	if s := state(t, pool, "1"); ran || s != "PROCESSING" {
+		t.Errorf("ran %v, row %s", ran, s)
+	}
+	if err := next.Complete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Case M3: a worker that comes back after the reaper may finish while nobody has
+// claimed the row, where the step allows it.
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 4)
+	reaper := newCoordinator(t, pool, m)
+	for i, finish := range []func(*statemachine.Attempt) error{
+		func(a *statemachine.Attempt) error { return a.Complete(ctx, nil) },
+		func(a *statemachine.Attempt) error { return a.Complete(ctx, func(pgx.Tx) error { return nil }) },
+	} {
+		for _, strict := range []bool{false, true} {
+			key := string(rune('1' + 2*i))
+			if strict {
+				key = string(rune('2' + 2*i))
+			}
+			c := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Step.NoAdoption = strict })
+			late := claim(t, c, key)
+			expire(t, pool, late)
+			if done, err := reaper.Reap(ctx); err != nil || len(done.Moved) != 1 || done.Moved[0].State != "PENDING" {
+				t.Fatalf("reap: %+v, %v", done, err)
+			}
+			err := finish(late)
+			if want := "PENDING"; strict && (!errors.Is(err, pgcoord.ErrLost) || state(t, pool, key) != want) {
+				t.Errorf("no adoption: %v, row %s", err, state(t, pool, key))
+			}
+			if want := "DONE"; !strict && (err != nil || state(t, pool, key) != want) {
+				t.Errorf("adoption: %v, row %s", err, state(t, pool, key))
+			}
+		}
+	}
+}
+
+// Case M5: a retry whose reply was lost finds its own claim.
+func TestClaimIsIdempotent(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 1)
+	a, b := newCoordinator(t, pool, m), newCoordinator(t, pool, m)
+	named := pgcoord.WithGrantID(ctx, "request 7")
+	x, err := a.TryClaim(named, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []func(context.Context, string) (*statemachine.Attempt, error){a.TryClaim, b.TryClaim, b.Claim} {
+		y, err := again(named, "1")
+		if err != nil || y.Token() != x.Token() || y.Number() != 1 {
+			t.Fatalf("again: %+v, %v", y, err)
+		}
+	}
+	if n := scan[int](t, pool, "SELECT count(*) FROM pgcoord.attempts"); n != 1 {
+		t.Errorf("%d attempts", n)
+	}
+}
+
+// Case M4: a lease renewed under a long job is never reaped.
+func TestRenewalAgainstReaper(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 1)
+	a := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Step.TTL = 1200 * time.Millisecond })
+	reaper := newCoordinator(t, pool, m)
+	job := claim(t, a, "1")
+	start := time.Now()
+	pgtest.Eventually(t, 20*time.Second, "three TTLs have passed", func() bool {
+		if done, err := reaper.Reap(ctx); err != nil || len(done.Moved) > 0 {
+			t.Fatalf("reap: %+v, %v", done, err)
+		}
+		return time.Since(start) > 3600*time.Millisecond
+	})
+	if err := job.Complete(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcomes(t, pool, "1"); got != "1 done" {
+		t.Error(got)
+	}
+}
+
+// Case M6: a row that cannot be moved is reported; the rest move, and nothing loops.
+func TestReapWithStuckRow(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 5)
+	a := newCoordinator(t, pool, m)
+	dead := newCoordinator(t, pool, m)
+	var attempts []*statemachine.Attempt
+	for _, key := range []string{"1", "2", "3", "4", "5"} {
+		attempts = append(attempts, claim(t, dead, key))
+	}
+	for _, attempt := range attempts {
+		expire(t, pool, attempt)
+	}
+	exec(t, pool, "ALTER TABLE orders ADD kind text")
+	exec(t, pool, "UPDATE orders SET kind = 'x' WHERE id = 3")
+	exec(t, pool, "INSERT INTO orders (id, status, kind) VALUES (6, 'PENDING', 'x')")
+	exec(t, pool, "CREATE UNIQUE INDEX one_pending ON orders (kind) WHERE status = 'PENDING'")
+	done, err := a.Reap(ctx)
+	if err != nil || len(done.Moved) != 4 || len(done.Stuck) != 1 || done.Stuck["3"] == nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if s := state(t, pool, "3"); s != "PROCESSING" {
+		t.Errorf("the stuck row is %s", s)
+	}
+	exec(t, pool, "DROP INDEX one_pending")
+	if done, err := a.Reap(ctx); err != nil || len(done.Moved) != 1 {
+		t.Errorf("after the cause is gone: %+v, %v", done, err)
+	}
+}
+
+// Attempts are used up, failures rest, and results and errors are kept.
+func TestFail(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 3)
+	c := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Step.MaxAttempts, o.Step.Backoff = 2, time.Hour })
+	x := claim(t, c, "1")
+	if err := x.Fail(ctx, errors.New("no \x00 answer"), statemachine.FailOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.TryClaim(ctx, "1"); !errors.Is(err, pgcoord.ErrHeld) {
+		t.Errorf("a row that rests: %v", err)
+	}
+	if batch, err := c.ClaimBatch(ctx, 10); err != nil || len(batch) != 2 {
+		t.Errorf("batch beside a row that rests: %v, %v", batch, err)
+	}
+	exec(t, pool, "UPDATE pgcoord.attempts SET retry_at = clock_timestamp()")
+	x = claim(t, c, "1")
+	if err := x.Fail(ctx, errors.New("again"), statemachine.FailOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, got := state(t, pool, "1"), outcomes(t, pool, "1"); s != "FAILED" || got != "1 retry, 2 failed" {
+		t.Errorf("row %s, attempts %s", s, got)
+	}
+	if text := scan[string](t, pool, "SELECT error FROM pgcoord.attempts WHERE key = '1' AND attempt = 1"); text != "no  answer" {
+		t.Errorf("error %q", text)
+	}
+}
+
+// Case M7: a batch takes exactly what was asked for, under plans that would run the
+// choice again for each row.
+func TestBatchSize(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 60*time.Second)
+	pool := newPool(t, func(c *pgxpool.Config) {
+		for _, method := range []string{"hashjoin", "mergejoin", "hashagg", "sort", "material"} {
+			c.ConnConfig.RuntimeParams["enable_"+method] = "off"
+		}
+		c.ConnConfig.RuntimeParams["jit"] = "off" // it would compile such plans for seconds
+	})
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 50)
+	c := newCoordinator(t, pool, m)
+	batch, err := c.ClaimBatch(ctx, 3, statemachine.Order{Column: "id", Descending: true})
+	if err != nil || len(batch) != 3 || batch[0].Key() != "50" || batch[2].Key() != "48" {
+		t.Fatalf("%v, %v", batch, err)
+	}
+	if n := scan[int](t, pool, "SELECT count(*) FROM orders WHERE status = 'PROCESSING'"); n != 3 {
+		t.Errorf("%d rows are claimed", n)
+	}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var group sync.WaitGroup
+	for range 6 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for {
+				batch, err := c.ClaimBatch(ctx, 4)
+				if err != nil {
+					t.Error(err)
+				}
+				if len(batch) == 0 {
+					return
+				}
+				for _, a := range batch {
+					mu.Lock()
+					if seen[a.Key()] {
+						t.Errorf("row %s was claimed twice", a.Key())
+					}
+					seen[a.Key()] = true
+					mu.Unlock()
+					if err := a.Complete(ctx, nil); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}()
+	}
+	group.Wait()
+	if len(seen) != 47 {
+		t.Errorf("%d rows", len(seen))
+	}
+	for _, n := range []int{0, -1, 1001} {
+		if _, err := c.ClaimBatch(ctx, n); err == nil {
+			t.Errorf("a batch of %d", n)
+		}
+	}
+	if _, err := c.ClaimBatch(ctx, 1, statemachine.Order{Column: `id"; DROP TABLE orders; --`}); err == nil {
+		t.Error("a hostile order")
+	}
+}
+
+// Next is woken by a row that comes back.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 1)
+	a, b := newCoordinator(t, pool, m), newCoordinator(t, pool, m)
+	x, err := a.Next(ctx)
+	if err != nil || x.Key() != "1" {
+		t.Fatal(x, err)
+	}
+	got := make(chan *statemachine.Attempt, 1)
+	go func() {
+		y, err := b.Next(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- y
+	}()
+	pgtest.Eventually(t, 10*time.Second, "B waits for work", func() bool {
+		return scan[int](t, pool, "SELECT count(*) FROM pgcoord.machine_waiters WHERE key = ''") > 0
+	})
+	if err := x.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if y := <-got; y == nil || y.Number() != 2 {
+		t.Fatalf("%+v", y)
+	}
+}
+
+// Case L3: an open guard holds off a plain CAS by hand, and an uncommitted
+// foreign-key child does not hide a ready row.
+func TestGuardAgainstPlainCAS(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 2)
+	exec(t, pool, "CREATE TABLE items (order_id bigint REFERENCES orders)")
+	c := newCoordinator(t, pool, m)
+	child, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Rollback(ctx)
+	if _, err := child.Exec(ctx, "INSERT INTO items VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	x := claim(t, c, "1")
+	by := make(chan int64, 1)
+	err = x.BeginFunc(ctx, func(tx pgx.Tx) error {
+		go func() {
+			tag, err := pool.Exec(ctx, "UPDATE orders SET status = 'PENDING' WHERE id = 1 AND status = 'PROCESSING'")
+			if err != nil {
+				t.Error(err)
+			}
+			by <- tag.RowsAffected()
+		}()
+		pgtest.Eventually(t, 5*time.Second, "the plain CAS waits", func() bool {
+			return scan[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := <-by; n != 1 {
+		t.Errorf("the plain CAS moved %d rows after the guard", n)
+	}
+	if err := x.Complete(ctx, nil); !errors.Is(err, pgcoord.ErrLost) {
+		t.Errorf("complete after somebody moved the row: %v", err)
+	}
+}
