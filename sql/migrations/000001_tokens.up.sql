@@ -1,7 +1,15 @@
 -- Fencing tokens, and the record of applied operations.
 
-CREATE SCHEMA IF NOT EXISTS pgcoord;
-COMMENT ON SCHEMA pgcoord IS 'Exclusion for services: claims, fencing tokens, operations. Owned by pgcoord migrations.';
+-- IF NOT EXISTS would ask for CREATE on the database even where an administrator
+-- has made the schema for the role.
+DO $$
+BEGIN
+    IF to_regnamespace('pgcoord') IS NULL THEN
+        CREATE SCHEMA pgcoord;
+        COMMENT ON SCHEMA pgcoord IS 'Exclusion for services: claims, fencing tokens, operations. Owned by pgcoord migrations.';
+    END IF;
+END
+$$;
 
 -- The low 40 bits of a token. CACHE 1 and NO CYCLE are what makes numbers grow
 -- over all sessions; the library refuses to grant under any other setting.

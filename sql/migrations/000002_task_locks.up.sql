@@ -36,11 +36,11 @@ COMMENT ON COLUMN pgcoord.task_locks.note IS 'why the claim was broken';
 -- Who waits in other processes: one place per process and key. UNLOGGED: a
 -- crash empties it, and each waiter puts itself back at its next look.
 CREATE UNLOGGED TABLE pgcoord.task_waiters (
-    task_name text        COLLATE "C" NOT NULL,
-    slot_id   text        COLLATE "C" NOT NULL,
+    task_name text        COLLATE "C" NOT NULL CHECK (octet_length(task_name) BETWEEN 1 AND 512),
+    slot_id   text        COLLATE "C" NOT NULL CHECK (octet_length(slot_id) BETWEEN 1 AND 160),
     position  bigint      GENERATED ALWAYS AS IDENTITY,
-    channel   text        NOT NULL,
-    holder    text        NOT NULL,
+    channel   text        NOT NULL CHECK (octet_length(channel) BETWEEN 1 AND 63),
+    holder    text        NOT NULL CHECK (octet_length(holder) <= 512),
     since     timestamptz NOT NULL DEFAULT clock_timestamp(),
     deadline  timestamptz NOT NULL,
     PRIMARY KEY (task_name, slot_id)

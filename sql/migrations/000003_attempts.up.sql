@@ -33,7 +33,7 @@ CREATE INDEX attempts_open ON pgcoord.attempts (machine) WHERE ended_at IS NULL;
 -- Transitions that asked to be recorded, written by the statement that made them.
 CREATE TABLE pgcoord.transitions (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    machine    text        COLLATE "C" NOT NULL,
+    machine    text        COLLATE "C" NOT NULL CHECK (octet_length(machine) BETWEEN 1 AND 128),
     key        text        COLLATE "C" NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 512),
     from_state text        NOT NULL,
     to_state   text        NOT NULL,
@@ -45,9 +45,9 @@ CREATE INDEX transitions_key ON pgcoord.transitions (machine, key, id);
 
 -- Who waits for a row or, with an empty key, for work of a machine.
 CREATE UNLOGGED TABLE pgcoord.machine_waiters (
-    machine  text        COLLATE "C" NOT NULL,
-    key      text        COLLATE "C" NOT NULL,
-    channel  text        NOT NULL,
+    machine  text        COLLATE "C" NOT NULL CHECK (octet_length(machine) BETWEEN 1 AND 128),
+    key      text        COLLATE "C" NOT NULL CHECK (octet_length(key) <= 512),
+    channel  text        COLLATE "C" NOT NULL CHECK (octet_length(channel) BETWEEN 1 AND 63),
     position bigint      GENERATED ALWAYS AS IDENTITY,
     deadline timestamptz NOT NULL,
     PRIMARY KEY (machine, key, channel)

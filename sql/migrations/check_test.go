@@ -30,6 +30,16 @@ var goodRows = map[string]row{
 	"task_waiters": {
 		"task_name": "'k'", "slot_id": "'s'", "channel": "'ch'", "holder": "'h'", "deadline": "'infinity'",
 	},
+	"attempts": {
+		"machine": "'m'", "key": "'k'", "token": "1", "claim_id": "'c'", "holder": "'h'", "channel": "'ch'",
+		"attempt": "1", "expires_at": "clock_timestamp()",
+	},
+	"transitions": {
+		"machine": "'m'", "key": "'k'", "from_state": "'A'", "to_state": "'B'", "metadata": "'{}'",
+	},
+	"machine_waiters": {
+		"machine": "'m'", "key": "''", "channel": "'ch'", "deadline": "'infinity'",
+	},
 }
 
 // checks has what each CHECK refuses, and the edge that it still takes.
@@ -70,6 +80,33 @@ var checks = []struct {
 	{"task_locks_metadata_check", []row{{"metadata": "'[]'"}, {"metadata": "'null'"}}, nil},
 	{"task_locks_check1", []row{{"token": "0", "done_token": "0"}}, nil},
 	{"task_locks_check2", []row{{"done_at": "clock_timestamp()"}}, []row{{"done_at": "clock_timestamp()", "held": "false"}}},
+
+	{"task_waiters_task_name_check", []row{{"task_name": "''"}, {"task_name": "repeat('x', 513)"}}, []row{{"task_name": "repeat('x', 512)"}}},
+	{"task_waiters_slot_id_check", []row{{"slot_id": "''"}, {"slot_id": "repeat('x', 161)"}}, []row{{"slot_id": "repeat('x', 160)"}}},
+	{"task_waiters_channel_check", []row{{"channel": "''"}, {"channel": "repeat('x', 64)"}}, []row{{"channel": "repeat('x', 63)"}}},
+	{"task_waiters_holder_check", []row{{"holder": "repeat('x', 513)"}}, []row{{"holder": "repeat('x', 512)"}}},
+
+	{"attempts_machine_check", []row{{"machine": "''"}, {"machine": "repeat('x', 129)"}}, []row{{"machine": "repeat('x', 128)"}}},
+	{"attempts_key_check", []row{{"key": "''"}, {"key": "repeat('x', 513)"}}, []row{{"key": "repeat('x', 512)"}}},
+	{"attempts_token_check", []row{{"token": "0"}, {"token": "-1"}}, nil},
+	{"attempts_claim_id_check", []row{{"claim_id": "''"}, {"claim_id": "repeat('x', 161)"}}, []row{{"claim_id": "repeat('x', 160)"}}},
+	{"attempts_holder_check", []row{{"holder": "repeat('x', 513)"}}, []row{{"holder": "repeat('x', 512)"}}},
+	{"attempts_channel_check", []row{{"channel": "repeat('x', 64)"}}, []row{{"channel": "repeat('x', 63)"}}},
+	{"attempts_attempt_check", []row{{"attempt": "0"}}, nil},
+	{
+		"attempts_outcome_check",
+		[]row{{"outcome": "'lost'", "ended_at": "clock_timestamp()"}},
+		[]row{{"outcome": "'lease expired'", "ended_at": "clock_timestamp()"}},
+	},
+	{"attempts_check", []row{{"outcome": "'done'"}, {"ended_at": "clock_timestamp()"}}, nil},
+
+	{"transitions_machine_check", []row{{"machine": "''"}, {"machine": "repeat('x', 129)"}}, []row{{"machine": "repeat('x', 128)"}}},
+	{"transitions_key_check", []row{{"key": "''"}, {"key": "repeat('x', 513)"}}, []row{{"key": "repeat('x', 512)"}}},
+	{"transitions_metadata_check", []row{{"metadata": "'[]'"}}, nil},
+
+	{"machine_waiters_machine_check", []row{{"machine": "''"}, {"machine": "repeat('x', 129)"}}, []row{{"machine": "repeat('x', 128)"}}},
+	{"machine_waiters_key_check", []row{{"key": "repeat('x', 513)"}}, []row{{"key": "repeat('x', 512)"}}},
+	{"machine_waiters_channel_check", []row{{"channel": "''"}, {"channel": "repeat('x', 64)"}}, []row{{"channel": "repeat('x', 63)"}}},
 }
 
 // tableOf is the table with the longest name that the constraint's begins with.

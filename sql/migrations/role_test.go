@@ -89,6 +89,15 @@ func TestOrdinaryRoleThatMayNotCreateTheSchema(t *testing.T) {
 	up(t, pool)
 }
 
+// An administrator has made the schema; the role needs no grant on the database.
+func TestOrdinaryRoleThatWasGivenTheSchema(t *testing.T) {
+	t.Parallel()
+	admin, dsn, role, _ := closedPublic(t)
+	exec(t, admin, "CREATE SCHEMA AUTHORIZATION "+role.Name)
+	exec(t, admin, "CREATE SCHEMA pgcoord AUTHORIZATION "+role.Name)
+	up(t, pgtest.Pool(t, dsn, role.Login))
+}
+
 func TestSearchPathWithoutASchema(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.EmptyDSN(t), func(c *pgxpool.Config) {
