@@ -13,7 +13,7 @@ var (
 	plainState   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*$`)
 	mermaidWords = []string{
 		"acctitle", "accdescr", "as", "choice", "class", "classdef", "click", "constructor", "default", "direction", "end", "fork",
-		"hide", "href", "join", "left", "note", "right", "root", "scale", "state", "statediagram", "style",
+		"hide", "href", "join", "left", "note", "right", "root", "root_end", "root_start", "scale", "state", "statediagram", "style",
 	}
 )
 
