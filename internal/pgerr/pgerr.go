@@ -14,10 +14,11 @@ import (
 )
 
 // SQLSTATEs that the library decides by. Those of class PG are its own, raised
-// by functions of the schema.
+// by functions of the schema, or of the DDL for the application's table.
 const (
 	Gone             = "PGC01" // the claim is not the current one
 	WrongTransaction = "PGC02" // user code ended the guarded transaction
+	Undeclared       = "PGC03" // the trigger of a state machine refused the row
 
 	// IdleInTransaction ends a transaction that waited too long for its client.
 	IdleInTransaction = "25P03"
@@ -110,7 +111,7 @@ func sentinelOf(err error) error {
 	switch Code(err) {
 	case Gone:
 		return pgcoord.ErrLost
-	case WrongTransaction, "40001":
+	case WrongTransaction, Undeclared, "40001":
 		return pgcoord.ErrConflict
 	}
 	return nil
