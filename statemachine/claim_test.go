@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -190,41 +189,6 @@ func TestDeadWorker(t *testing.T) {
 	}
 }
 
-// Case M3: a worker that comes back after the reaper may finish while nobody has
-// claimed the row, where the step allows it.
-func TestAdoption(t *testing.T) {
-	t.Parallel()
-	ctx := within(t, 30*time.Second)
-	pool := newPool(t)
-	m := newOrders(t, pool)
-	insertOrders(t, pool, 1, 4)
-	reaper := newCoordinator(t, pool, m)
-	for i, finish := range []func(*statemachine.Attempt) error{
-		func(a *statemachine.Attempt) error { return a.Complete(ctx, nil) },
-		func(a *statemachine.Attempt) error { return a.Complete(ctx, func(pgx.Tx) error { return nil }) },
-	} {
-		for _, strict := range []bool{false, true} {
-			key := string(rune('1' + 2*i))
-			if strict {
-				key = string(rune('2' + 2*i))
-			}
-			c := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Step.NoAdoption = strict })
-			late := claim(t, c, key)
-			expire(t, pool, late)
-			if done, err := reaper.Reap(ctx); err != nil || len(done.Moved) != 1 || done.Moved[0].State != "PENDING" {
-				t.Fatalf("reap: %+v, %v", done, err)
-			}
-			err := finish(late)
-			if want := "PENDING"; strict && (!errors.Is(err, pgcoord.ErrLost) || state(t, pool, key) != want) {
-				t.Errorf("no adoption: %v, row %s", err, state(t, pool, key))
-			}
-			if want := "DONE"; !strict && (err != nil || state(t, pool, key) != want) {
-				t.Errorf("adoption: %v, row %s", err, state(t, pool, key))
-			}
-		}
-	}
-}
-
 // Case M5: a retry whose reply was lost finds its own claim.
 func TestClaimIsIdempotent(t *testing.T) {
 	t.Parallel()
@@ -246,64 +210,6 @@ func TestClaimIsIdempotent(t *testing.T) {
 	}
 	if n := scan[int](t, pool, "SELECT count(*) FROM pgcoord.attempts"); n != 1 {
 		t.Errorf("%d attempts", n)
-	}
-}
-
-// Case M4: a lease renewed under a long job is never reaped.
-func TestRenewalAgainstReaper(t *testing.T) {
-	t.Parallel()
-	ctx := within(t, 30*time.Second)
-	pool := newPool(t)
-	m := newOrders(t, pool)
-	insertOrders(t, pool, 1, 1)
-	a := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Step.TTL = 1200 * time.Millisecond })
-	reaper := newCoordinator(t, pool, m)
-	job := claim(t, a, "1")
-	start := time.Now()
-	pgtest.Eventually(t, 20*time.Second, "three TTLs have passed", func() bool {
-		if done, err := reaper.Reap(ctx); err != nil || len(done.Moved) > 0 {
-			t.Fatalf("reap: %+v, %v", done, err)
-		}
-		return time.Since(start) > 3600*time.Millisecond
-	})
-	if err := job.Complete(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := outcomes(t, pool, "1"); got != "1 done" {
-		t.Error(got)
-	}
-}
-
-// Case M6: a row that cannot be moved is reported; the rest move, and nothing loops.
-func TestReapWithStuckRow(t *testing.T) {
-	t.Parallel()
-	ctx := within(t, 30*time.Second)
-	pool := newPool(t)
-	m := newOrders(t, pool)
-	insertOrders(t, pool, 1, 5)
-	a := newCoordinator(t, pool, m)
-	dead := newCoordinator(t, pool, m)
-	var attempts []*statemachine.Attempt
-	for _, key := range []string{"1", "2", "3", "4", "5"} {
-		attempts = append(attempts, claim(t, dead, key))
-	}
-	for _, attempt := range attempts {
-		expire(t, pool, attempt)
-	}
-	exec(t, pool, "ALTER TABLE orders ADD kind text")
-	exec(t, pool, "UPDATE orders SET kind = 'x' WHERE id = 3")
-	exec(t, pool, "INSERT INTO orders (id, status, kind) VALUES (6, 'PENDING', 'x')")
-	exec(t, pool, "CREATE UNIQUE INDEX one_pending ON orders (kind) WHERE status = 'PENDING'")
-	done, err := a.Reap(ctx)
-	if err != nil || len(done.Moved) != 4 || len(done.Stuck) != 1 || done.Stuck["3"] == nil {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	if s := state(t, pool, "3"); s != "PROCESSING" {
-		t.Errorf("the stuck row is %s", s)
-	}
-	exec(t, pool, "DROP INDEX one_pending")
-	if done, err := a.Reap(ctx); err != nil || len(done.Moved) != 1 {
-		t.Errorf("after the cause is gone: %+v, %v", done, err)
 	}
 }
 
@@ -335,101 +241,6 @@ func TestFail(t *testing.T) {
 	}
 	if text := scan[string](t, pool, "SELECT error FROM pgcoord.attempts WHERE key = '1' AND attempt = 1"); text != "no  answer" {
 		t.Errorf("error %q", text)
-	}
-}
-
-// Case M7: a batch takes exactly what was asked for, under plans that would run the
-// choice again for each row.
-func TestBatchSize(t *testing.T) {
-	t.Parallel()
-	ctx := within(t, 60*time.Second)
-	pool := newPool(t, func(c *pgxpool.Config) {
-		for _, method := range []string{"hashjoin", "mergejoin", "hashagg", "sort", "material"} {
-			c.ConnConfig.RuntimeParams["enable_"+method] = "off"
-		}
-		c.ConnConfig.RuntimeParams["jit"] = "off" // it would compile such plans for seconds
-	})
-	m := newOrders(t, pool)
-	insertOrders(t, pool, 1, 50)
-	c := newCoordinator(t, pool, m)
-	batch, err := c.ClaimBatch(ctx, 3, statemachine.Order{Column: "id", Descending: true})
-	if err != nil || len(batch) != 3 || batch[0].Key() != "50" || batch[2].Key() != "48" {
-		t.Fatalf("%v, %v", batch, err)
-	}
-	if n := scan[int](t, pool, "SELECT count(*) FROM orders WHERE status = 'PROCESSING'"); n != 3 {
-		t.Errorf("%d rows are claimed", n)
-	}
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	var group sync.WaitGroup
-	for range 6 {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			for {
-				batch, err := c.ClaimBatch(ctx, 4)
-				if err != nil {
-					t.Error(err)
-				}
-				if len(batch) == 0 {
-					return
-				}
-				for _, a := range batch {
-					mu.Lock()
-					if seen[a.Key()] {
-						t.Errorf("row %s was claimed twice", a.Key())
-					}
-					seen[a.Key()] = true
-					mu.Unlock()
-					if err := a.Complete(ctx, nil); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		}()
-	}
-	group.Wait()
-	if len(seen) != 47 {
-		t.Errorf("%d rows", len(seen))
-	}
-	for _, n := range []int{0, -1, 1001} {
-		if _, err := c.ClaimBatch(ctx, n); err == nil {
-			t.Errorf("a batch of %d", n)
-		}
-	}
-	if _, err := c.ClaimBatch(ctx, 1, statemachine.Order{Column: `id"; DROP TABLE orders; --`}); err == nil {
-		t.Error("a hostile order")
-	}
-}
-
-// Next is woken by a row that comes back.
-func TestNext(t *testing.T) {
-	t.Parallel()
-	ctx := within(t, 30*time.Second)
-	pool := newPool(t)
-	m := newOrders(t, pool)
-	insertOrders(t, pool, 1, 1)
-	a, b := newCoordinator(t, pool, m), newCoordinator(t, pool, m)
-	x, err := a.Next(ctx)
-	if err != nil || x.Key() != "1" {
-		t.Fatal(x, err)
-	}
-	got := make(chan *statemachine.Attempt, 1)
-	go func() {
-		y, err := b.Next(ctx)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- y
-	}()
-	pgtest.Eventually(t, 10*time.Second, "B waits for work", func() bool {
-		return scan[int](t, pool, "SELECT count(*) FROM pgcoord.machine_waiters WHERE key = ''") > 0
-	})
-	if err := x.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if y := <-got; y == nil || y.Number() != 2 {
-		t.Fatalf("%+v", y)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/gate"
 	"github.com/pgcoord/pgcoord/internal/guard"
+	"github.com/pgcoord/pgcoord/internal/limits"
 	"github.com/pgcoord/pgcoord/internal/pace"
 	"github.com/pgcoord/pgcoord/internal/pgerr"
 	"github.com/pgcoord/pgcoord/internal/statement"
@@ -80,7 +81,7 @@ type FailOptions struct {
 // attempt stands as before.
 func (a *Attempt) Fail(ctx context.Context, cause error, o FailOptions) error {
 	step := a.c.step
-	if err := checkDuration("FailOptions.After", o.After, 0); err != nil {
+	if err := limits.Duration("FailOptions.After", o.After, 0); err != nil {
 		return describe("fail", a.key, err)
 	}
 	e := ending{to: step.Ready, outcome: "retry", rest: o.After}

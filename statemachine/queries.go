@@ -11,7 +11,7 @@ import (
 // table's columns are known. {placeholders} are what differs between tables; all
 // values are parameters.
 type queries struct {
-	claim, batch, adopt, guard, guardIn, end, reap, supersede, readopt, look, settled string
+	claim, batch, adopt, guard, guardIn, end, reap, supersede, readopt, look, settled, prune string
 }
 
 // The claim of one row. Guard: state Ready, under FOR NO KEY UPDATE, which is what
@@ -221,34 +221,6 @@ SELECT i.ord, u.ord IS NOT NULL,
   FROM i LEFT JOIN u ON u.ord = i.ord
   LEFT JOIN pgcoord.attempts p ON p.machine = $1::text AND p.key = i.key AND p.token = i.token AND p.claim_id = i.claim_id`
 
-// Asks to be told of the end of an attempt. Guard: the lock of its record, so that
-// its end either sees the flag or is seen. No row when it is locked or has ended.
-const awaitSQL = `
-WITH l AS MATERIALIZED (
-  SELECT p.waiters FROM pgcoord.attempts p
-   WHERE p.machine = $1::text AND p.key = $2::text AND p.token = $3::bigint AND p.ended_at IS NULL
-     AND ` + statement.Deferred + ` IS NOT NULL
-     FOR NO KEY UPDATE SKIP LOCKED
-), u AS (
-  UPDATE pgcoord.attempts p SET waiters = true
-    FROM l WHERE p.machine = $1::text AND p.key = $2::text AND p.token = $3::bigint AND NOT l.waiters
-), i AS (
-  INSERT INTO pgcoord.machine_waiters (machine, key, channel, deadline)
-  SELECT $1::text, $2::text, $4::text, pg_catalog.clock_timestamp() + $5::bigint * interval '1 microsecond' FROM l
-  ON CONFLICT (machine, key, channel) DO UPDATE SET deadline = excluded.deadline
-)
-SELECT count(*) FROM l`
-
-// Asks to be told of new work.
-const awaitWorkSQL = `
-INSERT INTO pgcoord.machine_waiters (machine, key, channel, deadline)
-VALUES ($1::text, '', $2::text, pg_catalog.clock_timestamp() + $3::bigint * interval '1 microsecond')
-ON CONFLICT (machine, key, channel) DO UPDATE SET deadline = excluded.deadline`
-
-// Asks no longer.
-const leaveSQL = `
-DELETE FROM pgcoord.machine_waiters WHERE machine = $1::text AND key = $2::text AND channel = $3::text`
-
 // queries makes the statements. The key's parts are the last parameters of each.
 func (m *Machine) queries(s *shape) *queries {
 	fill := func(sql string, parameters int) string {
@@ -264,6 +236,7 @@ func (m *Machine) queries(s *shape) *queries {
 		claim: fill(claimSQL, 8), batch: fill(batchSQL, 8), adopt: fill(adoptSQL, 6), guard: fill(guardSQL, 6),
 		guardIn: fill(guardInSQL, 5), end: fill(endSQL, 12), reap: fill(reapSQL, 10), supersede: fill(supersedeSQL, 2),
 		readopt: fill(readoptSQL, 7), look: fill(lookSQL, 4), settled: fill(settledSQL, 4),
+		prune: fill(pruneSQL, 5),
 	}
 }
 

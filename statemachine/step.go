@@ -4,20 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgcoord/pgcoord/internal/keys"
-)
-
-// Limits of a TTL, an idle limit and a backoff.
-const (
-	minTTL = 50 * time.Millisecond
-	maxTTL = 24 * time.Hour
-
-	maxHolder = 512 // bytes
+	"github.com/pgcoord/pgcoord/internal/limits"
 )
 
 // Step is the part of a machine that a worker performs: it claims rows in Ready,
@@ -83,11 +75,7 @@ func (o Options) withDefaults() Options {
 		s.MaxBackoff = max(time.Hour, s.Backoff)
 	}
 	if o.Holder == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown host"
-		}
-		o.Holder = fmt.Sprintf("%s pid %d", host, os.Getpid())
+		o.Holder = limits.ThisProcess()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -106,11 +94,11 @@ func (o Options) check(pool *pgxpool.Pool) error {
 	}
 	return errors.Join(
 		o.Step.checkStates(o.Machine),
-		checkDuration("Options.Step.TTL", o.Step.TTL, minTTL),
-		checkDuration("Options.Step.IdleLimit", o.Step.IdleLimit, minTTL),
-		checkDuration("Options.Step.Backoff", o.Step.Backoff, 0),
-		checkDuration("Options.Step.MaxBackoff", o.Step.MaxBackoff, o.Step.Backoff),
-		keys.CheckText("Options.Holder", o.Holder, maxHolder),
+		limits.Duration("Options.Step.TTL", o.Step.TTL, limits.MinTTL),
+		limits.Duration("Options.Step.IdleLimit", o.Step.IdleLimit, limits.MinTTL),
+		limits.Duration("Options.Step.Backoff", o.Step.Backoff, 0),
+		limits.Duration("Options.Step.MaxBackoff", o.Step.MaxBackoff, o.Step.Backoff),
+		keys.CheckText("Options.Holder", o.Holder, limits.Holder),
 	)
 }
 
@@ -136,13 +124,6 @@ func (s Step) checkStates(m *Machine) error {
 			"Options.Step: a row whose worker dies can go nowhere; declare the edge %q to %q, or set Failed", s.Working, s.Ready))
 	}
 	return errors.Join(faults...)
-}
-
-func checkDuration(field string, d, least time.Duration) error {
-	if d < least || d > maxTTL {
-		return fmt.Errorf("%s is %v, it must be from %v to %v", field, d, least, maxTTL)
-	}
-	return nil
 }
 
 // backoff returns how long a row rests after the failure of its attempt-th attempt.

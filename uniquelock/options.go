@@ -5,22 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgcoord/pgcoord/internal/keys"
+	"github.com/pgcoord/pgcoord/internal/limits"
 )
 
-// Limits of a TTL, a minimum hold and an idle limit.
-const (
-	minTTL = 50 * time.Millisecond
-	maxTTL = 24 * time.Hour
-
-	maxHolder   = 512  // bytes
-	maxMetadata = 4096 // bytes of JSON
-)
+const maxMetadata = 4096 // bytes of JSON
 
 // Options configure a Coordinator. The zero value works.
 type Options struct {
@@ -71,11 +64,7 @@ func (o Options) withDefaults() Options {
 		o.IdleLimit = o.TTL
 	}
 	if o.Holder == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown host"
-		}
-		o.Holder = fmt.Sprintf("%s pid %d", host, os.Getpid())
+		o.Holder = limits.ThisProcess()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -88,18 +77,11 @@ func (o Options) check(pool *pgxpool.Pool) error {
 		return errors.New("pool is nil")
 	}
 	return errors.Join(
-		checkDuration("Options.TTL", o.TTL, minTTL),
-		checkDuration("Options.IdleLimit", o.IdleLimit, minTTL),
-		checkDuration("Options.MinHold", o.MinHold, 0),
-		keys.CheckText("Options.Holder", o.Holder, maxHolder),
+		limits.Duration("Options.TTL", o.TTL, limits.MinTTL),
+		limits.Duration("Options.IdleLimit", o.IdleLimit, limits.MinTTL),
+		limits.Duration("Options.MinHold", o.MinHold, 0),
+		keys.CheckText("Options.Holder", o.Holder, limits.Holder),
 	)
-}
-
-func checkDuration(field string, d, least time.Duration) error {
-	if d < least || d > maxTTL {
-		return fmt.Errorf("%s is %v, it must be from %v to %v", field, d, least, maxTTL)
-	}
-	return nil
 }
 
 // terms are the options of one claim, checked and complete.
@@ -117,8 +99,8 @@ func (o Options) terms(lo LockOptions) (terms, error) {
 		t.minHold = o.MinHold
 	}
 	err := errors.Join(
-		checkDuration("LockOptions.TTL", t.ttl, minTTL),
-		checkDuration("LockOptions.MinHold", t.minHold, 0),
+		limits.Duration("LockOptions.TTL", t.ttl, limits.MinTTL),
+		limits.Duration("LockOptions.MinHold", t.minHold, 0),
 	)
 	if err != nil || len(lo.Metadata) == 0 {
 		return t, err

@@ -3,13 +3,9 @@ package uniquelock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-)
 
-const (
-	minPrune   = time.Minute // far above the life of any statement
-	pruneBatch = 1000        // rows of one statement
+	"github.com/pgcoord/pgcoord/internal/prune"
 )
 
 // PruneOptions say what Prune deletes. The zero value deletes free keys only.
@@ -46,31 +42,14 @@ func (c *Coordinator) Prune(ctx context.Context, o PruneOptions) (Pruned, error)
 		o.Free = 24 * time.Hour
 	}
 	err := errors.Join(
-		checkAge("PruneOptions.Free", o.Free), checkAge("PruneOptions.Done", o.Done),
-		checkAge("PruneOptions.Operations", o.Operations),
+		prune.Age("PruneOptions.Free", o.Free), prune.Age("PruneOptions.Done", o.Done),
+		prune.Age("PruneOptions.Operations", o.Operations),
 	)
 	if err == nil {
-		done.Keys, err = c.pruneAll(ctx, pruneSQL, o.Free.Microseconds(), o.Done.Microseconds(), pruneBatch)
+		done.Keys, err = prune.All(ctx, c.run, pruneSQL, o.Free.Microseconds(), o.Done.Microseconds(), prune.Batch)
 	}
-	if err == nil && o.Operations > 0 {
-		done.Operations, err = c.pruneAll(ctx, pruneOperationsSQL, o.Operations.Microseconds(), pruneBatch)
+	if err == nil {
+		done.Operations, err = prune.Operations(ctx, c.run, domain, o.Operations)
 	}
 	return done, describe("prune", "", err)
-}
-
-func checkAge(field string, age time.Duration) error {
-	if age != 0 && age < minPrune {
-		return fmt.Errorf("%s is %v, it must be 0 or at least %v", field, age, minPrune)
-	}
-	return nil
-}
-
-func (c *Coordinator) pruneAll(ctx context.Context, sql string, args ...any) (total int64, err error) {
-	for {
-		rows, _, err := c.run.Exec(ctx, sql, args...)
-		total += rows
-		if err != nil || rows < pruneBatch {
-			return total, err
-		}
-	}
 }

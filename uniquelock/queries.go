@@ -257,11 +257,3 @@ WITH l AS MATERIALIZED (
    LIMIT $3::int FOR UPDATE OF t SKIP LOCKED
 )
 DELETE FROM pgcoord.task_locks t USING l WHERE t.task_name = l.task_name`
-
-// Deletes some markers of operations that were decided long ago.
-const pruneOperationsSQL = `
-DELETE FROM pgcoord.operations o USING (
-  SELECT p.domain, p.key, p.operation_id FROM pgcoord.operations p
-   WHERE p.domain = 'task_locks' AND p.decided_at < pg_catalog.clock_timestamp() - $1::bigint * interval '1 microsecond'
-   LIMIT $2::int FOR UPDATE SKIP LOCKED) l
- WHERE o.domain = l.domain AND o.key = l.key AND o.operation_id = l.operation_id`
