@@ -14,7 +14,6 @@ type column struct {
 	base     string // type
 	enum     string // the type, as SQL writes it, where it is an enum
 	domain   bool
-	text     bool // a type of the kind of text
 	notNull  bool
 	longest  int  // characters; 0: any number
 	folds    bool // its collation takes different texts for equal
@@ -28,7 +27,7 @@ type column struct {
 const columnsSQL = `
 SELECT a.attname::text, pg_catalog.format_type(b.oid, NULL),
        CASE WHEN b.typtype = 'e' THEN pg_catalog.format('%I.%I', n.nspname, b.typname) ELSE '' END,
-       t.typtype = 'd', b.typcategory = 'S', a.attnotnull OR t.typnotnull,
+       t.typtype = 'd', a.attnotnull OR t.typnotnull,
        CASE WHEN b.oid = 'pg_catalog.varchar'::pg_catalog.regtype
             THEN greatest(CASE WHEN a.atttypmod >= 0 THEN a.atttypmod ELSE t.typtypmod END - 4, 0) ELSE 0 END,
        coalesce(NOT co.collisdeterministic, false), a.attgenerated::text, a.attidentity = 'a',
@@ -51,7 +50,7 @@ func (v *inspection) readColumns(ctx context.Context) (map[string]column, error)
 	var name string
 	var c column
 	_, err = pgx.ForEachRow(rows, []any{
-		&name, &c.base, &c.enum, &c.domain, &c.text, &c.notNull, &c.longest, &c.folds,
+		&name, &c.base, &c.enum, &c.domain, &c.notNull, &c.longest, &c.folds,
 		&c.computed, &c.identity, &c.mayRead, &c.mayWrite, &c.labels,
 	}, func() error {
 		found[name] = c
@@ -127,18 +126,29 @@ func (v *inspection) stateFaults() {
 		v.fatal(cure, "table %s has no column %s for the state", v.named(), quoted(v.state))
 		return
 	}
-	toText := v.pastTriggers(v.alter(v.state, `TYPE text COLLATE "C" USING `+quoted(v.state)+"::text"))
 	switch {
 	case c.enum != "" && !c.domain:
-		v.enumLabels(c, toText)
+		v.enumLabels(c)
 	case c.enum != "" || !isText(c.base):
-		v.fatal(toText, "state column %s of %s is of type %s; it must be text, varchar or an enum", quoted(v.state), v.named(), c.base)
+		v.retype("state column %s of %s is of type %s; it must be text, varchar or an enum", quoted(v.state), v.named(), c.base)
 	case c.longest > 0 && c.longest < v.longestState():
-		v.fatal(toText, "state column %s of %s takes %d characters, a declared state has %d", quoted(v.state), v.named(), c.longest, v.longestState())
+		v.retype("state column %s of %s takes %d characters, a declared state has %d", quoted(v.state), v.named(), c.longest, v.longestState())
 	case c.folds:
-		v.fatal(toText, "state column %s of %s has a collation that is not deterministic: different states would be one", quoted(v.state), v.named())
+		v.retype("state column %s of %s has a collation that is not deterministic: different states would be one", quoted(v.state), v.named())
 	}
 	v.writable(v.state, c)
+}
+
+// retype adds a finding whose cure makes the state column text. CHECKs for the old
+// type could refuse that, so the one of DDL takes their place.
+func (v *inspection) retype(problem string, args ...any) {
+	v.remakesCheck = true
+	sql := ""
+	for _, check := range v.checks {
+		sql += fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s;\n", v.from(), quoted(check.name))
+	}
+	sql += v.alter(v.state, `TYPE text COLLATE "C" USING `+quoted(v.state)+"::text")
+	v.fatal(v.pastTriggers(sql)+v.newCheck(), problem, args...)
 }
 
 func isText(base string) bool {
@@ -153,13 +163,13 @@ func (m *Machine) longestState() (most int) {
 	return most
 }
 
-func (v *inspection) enumLabels(c column, toText string) {
+func (v *inspection) enumLabels(c column) {
 	for _, s := range v.states {
 		if slices.Contains(c.labels, string(s)) {
 			continue
 		}
 		if len(s) > maxIdentifier {
-			v.fatal(toText, "state %s cannot be a value of enum %s: it has %d bytes, at most %d are allowed", shown(string(s)), c.enum, len(s), maxIdentifier)
+			v.retype("state %s cannot be a value of enum %s: it has %d bytes, at most %d are allowed", shown(string(s)), c.enum, len(s), maxIdentifier)
 			return
 		}
 		v.fatal("ALTER TYPE "+c.enum+" ADD VALUE IF NOT EXISTS "+literal(string(s))+";\n",

@@ -32,25 +32,21 @@ const outsider = State("\x01 no state of any machine")
 // take: all declared ones must be, others must not.
 func (v *inspection) checkFaults(ctx context.Context) error {
 	c, found := v.columns[v.state]
-	if !found {
-		return nil // the cure of that adds the column; the CHECK comes next
-	}
-	if c.enum == "" && !c.text {
-		v.needCheck("column %s of %s has no CHECK of its states", quoted(v.state), v.named())
+	switch {
+	case v.remakesCheck:
+		return nil
+	case !found:
+		v.needCheck(false, "table %s has no CHECK of states", v.named())
 		return nil
 	}
-	checks, err := v.readChecks(ctx)
+	others, declared := v.otherStates(c)
+	taken, err := v.taken(ctx, c, slices.Concat(declared, others))
 	if err != nil {
 		return err
 	}
-	others, declared := v.otherStates(c, checks)
-	taken, err := v.taken(ctx, c, checks, slices.Concat(declared, others))
-	if err != nil {
-		return err
-	}
-	v.lacking(checks, declared, taken)
+	v.lacking(declared, taken)
 	v.admitted(c, others, taken)
-	for _, check := range checks {
+	for _, check := range v.checks {
 		if check.name == v.checkName() && !check.valid && !v.remakesCheck {
 			v.warn(v.validateDDL(), "constraint %s of %s is not validated: rows from before may break it", quoted(check.name), v.named())
 		}
@@ -73,7 +69,7 @@ var quotedText = regexp.MustCompile(`'(?:[^']|'')*'`)
 
 // otherStates returns undeclared states that the column may take, to be tried, and
 // the declared ones that can be. Of a CHECK, all texts in it are candidates.
-func (v *inspection) otherStates(c column, checks []constraint) (others, declared []State) {
+func (v *inspection) otherStates(c column) (others, declared []State) {
 	if c.enum != "" {
 		for _, label := range c.labels {
 			if s := State(label); v.has(s) {
@@ -85,7 +81,7 @@ func (v *inspection) otherStates(c column, checks []constraint) (others, declare
 		return others, declared
 	}
 	others = []State{outsider}
-	for _, check := range checks {
+	for _, check := range v.checks {
 		for _, text := range quotedText.FindAllString(check.expression, -1) {
 			s := State(strings.ReplaceAll(text[1:len(text)-1], "''", "'"))
 			if !v.has(s) && !slices.Contains(others, s) {
@@ -97,13 +93,13 @@ func (v *inspection) otherStates(c column, checks []constraint) (others, declare
 }
 
 // taken returns for each state which of the checks take it.
-func (v *inspection) taken(ctx context.Context, c column, checks []constraint, states []State) (map[State][]bool, error) {
+func (v *inspection) taken(ctx context.Context, c column, states []State) (map[State][]bool, error) {
 	stateType := c.enum
 	if stateType == "" {
 		stateType = "text"
 	}
-	tests := make([]string, len(checks))
-	for i, check := range checks {
+	tests := make([]string, len(v.checks))
+	for i, check := range v.checks {
 		tests[i] = "(" + check.expression + ") IS NOT FALSE"
 	}
 	sql := fmt.Sprintf("SELECT r.%[1]s::text, ARRAY[%[2]s]::boolean[] FROM (SELECT s::%[3]s AS %[1]s FROM pg_catalog.unnest($1::text[]) s) r",
@@ -123,8 +119,8 @@ func (v *inspection) taken(ctx context.Context, c column, checks []constraint, s
 }
 
 // lacking tells the CHECKs that refuse declared states.
-func (v *inspection) lacking(checks []constraint, declared []State, taken map[State][]bool) {
-	for i, check := range checks {
+func (v *inspection) lacking(declared []State, taken map[State][]bool) {
+	for i, check := range v.checks {
 		var refused []State
 		for _, s := range declared {
 			if !taken[s][i] {
@@ -133,7 +129,7 @@ func (v *inspection) lacking(checks []constraint, declared []State, taken map[St
 		}
 		if len(refused) > 0 {
 			v.inTheWay = append(v.inTheWay, check.name)
-			v.needCheck("constraint %s of %s refuses the declared %s", quoted(check.name), v.named(), naming(refused))
+			v.needCheck(true, "constraint %s of %s refuses the declared %s", quoted(check.name), v.named(), naming(refused))
 		}
 	}
 }
@@ -149,11 +145,11 @@ func (v *inspection) admitted(c column, others []State, taken map[State][]bool) 
 	switch {
 	case len(admitted) == 0:
 	case c.enum != "":
-		v.needCheck("enum %s of column %s has the undeclared %s, and no CHECK refuses it", c.enum, quoted(v.state), naming(admitted))
+		v.needCheck(false, "enum %s of column %s has the undeclared %s, and no CHECK refuses it", c.enum, quoted(v.state), naming(admitted))
 	case slices.Contains(admitted, outsider):
-		v.needCheck("no CHECK of column %s of %s refuses states that are not declared", quoted(v.state), v.named())
+		v.needCheck(false, "no CHECK of column %s of %s refuses states that are not declared", quoted(v.state), v.named())
 	default:
-		v.needCheck("the CHECK of column %s of %s takes the undeclared %s", quoted(v.state), v.named(), naming(admitted))
+		v.needCheck(false, "the CHECK of column %s of %s takes the undeclared %s", quoted(v.state), v.named(), naming(admitted))
 	}
 }
 
@@ -168,13 +164,18 @@ func naming(states []State) string {
 	return "states " + strings.Join(texts, ", ")
 }
 
-// needCheck adds a finding that the CHECK of DDL mends. It is validated at once
-// where no row is known to break it.
-func (v *inspection) needCheck(problem string, args ...any) {
+// needCheck adds a finding that the CHECK of DDL mends.
+func (v *inspection) needCheck(fatal bool, problem string, args ...any) {
 	v.remakesCheck = true
-	cure := v.checkDDL(v.inTheWay...)
+	v.add(Finding{Problem: fmt.Sprintf(problem, args...), Cure: v.newCheck(), Fatal: fatal})
+}
+
+// newCheck is the CHECK of DDL. It is validated at once where no row is known to
+// break it.
+func (v *inspection) newCheck() string {
+	sql := v.checkDDL(v.inTheWay...)
 	if len(v.tally.strays) == 0 {
-		cure += v.validateDDL()
+		sql += v.validateDDL()
 	}
-	v.add(Finding{Problem: fmt.Sprintf(problem, args...), Cure: cure, Fatal: len(v.inTheWay) > 0})
+	return sql
 }

@@ -70,6 +70,7 @@ type inspection struct {
 	rel      relation
 	columns  map[string]column
 	triggers map[string]trigger
+	checks   []constraint // of the state column alone
 	tally    tally
 	findings []Finding
 
@@ -90,17 +91,20 @@ func (m *Machine) inspect(ctx context.Context, db DB, o DDLOptions, rows bool) (
 	if v.triggers, err = v.readTriggers(ctx); err != nil {
 		return nil, err
 	}
+	if v.checks, err = v.readChecks(ctx); err != nil {
+		return nil, err
+	}
+	if rows {
+		if err := v.count(ctx); err != nil {
+			return nil, err
+		}
+	}
 	v.privilegeFaults()
 	v.storageFaults()
 	v.keyFaults()
 	v.stateFaults()
 	v.tokenFaults()
 	v.uniquenessFaults()
-	if rows {
-		if err := v.count(ctx); err != nil {
-			return nil, err
-		}
-	}
 	if err := v.checkFaults(ctx); err != nil {
 		return nil, err
 	}

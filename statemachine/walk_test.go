@@ -2,6 +2,7 @@ package statemachine_test
 
 import (
 	"fmt"
+	"log"
 	"slices"
 	"testing"
 	"time"
@@ -92,4 +93,52 @@ func TestPathsOfADenseMachineEnd(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
+}
+
+// What a test of a machine's user does: walk all of it on a scratch database.
+func TestTransitionsWalkEveryPath(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	for _, d := range []statemachine.Definition{orders(), hostileStates(), dense(5)} {
+		m := define(t, d)
+		create(t, pool, m, everything(m, "bigint"))
+		moved := 0
+		for id, path := range m.Paths(30) {
+			key := statemachine.Key(id)
+			exec(t, pool, "INSERT INTO "+d.Table+" (id, status) VALUES ($1, $2)", id, path[0])
+			for i, to := range path[1:] {
+				if _, err := m.Transition(within(t, 10*time.Second), pool, key, path[i], to, statemachine.TransitionOptions{Record: true}); err != nil {
+					t.Fatalf("%s: %q: %v", m.Name(), path[:i+2], err)
+				}
+				moved++
+			}
+		}
+		if got := scan[int](t, pool, "SELECT count(*)::int FROM pgcoord.transitions WHERE machine = $1", m.Name()); got != moved {
+			t.Errorf("%s: %d transitions recorded of %d", m.Name(), got, moved)
+		}
+	}
+}
+
+func ExampleMachine_Paths() {
+	orders, err := statemachine.Define(statemachine.Definition{
+		Table:   "orders",
+		Initial: []statemachine.State{"PENDING"},
+		Transitions: []statemachine.Transition{
+			{From: "PENDING", To: "PROCESSING"},
+			{From: "PROCESSING", To: "DONE"},
+			{From: "PROCESSING", To: "FAILED"},
+			{From: "PROCESSING", To: "PENDING"},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, path := range orders.Paths(10) {
+		fmt.Println(path)
+	}
+	// Output:
+	// [PENDING PROCESSING DONE]
+	// [PENDING PROCESSING FAILED]
+	// [PENDING PROCESSING PENDING PROCESSING DONE]
+	// [PENDING PROCESSING PENDING]
 }
