@@ -3,7 +3,6 @@ package statemachine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,7 +98,7 @@ func (c *Coordinator) sendBatch(ctx context.Context, sql string, shape *shape, n
 			c.giveBackAll(base)
 			err = unknownIf(err)
 		}
-		return nil, errors.Join(err, ctx.Err())
+		return nil, err
 	}
 	attempts := make([]*Attempt, len(granted))
 	for i, g := range granted {

@@ -213,7 +213,7 @@ func (c *Coordinator) giveBack(key, claimID string) {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackLimit)
 		defer cancel()
 		var outcome string
-		_, err := c.run.QueryRow(ctx, giveBackSQL, []any{key, claimID, firstLease.Microseconds()}, &outcome)
+		_, err := c.run.QueryRow(ctx, giveBackSQL, []any{key, claimID, c.firstLease().Microseconds()}, &outcome)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			c.opts.Logger.Debug("uniquelock: a grant was not given back and ends with its lease", "key", key, "error", err)
 		}

@@ -125,7 +125,7 @@ func (c *Coordinator) endAlone(ctx context.Context, l *Lease, done bool) error {
 	sent := result.Sent
 	var outcome string
 	result, err = c.run.QueryRow(ctx, passSQL,
-		[]any{l.key, l.token, l.claimID, firstLease.Microseconds(), done}, &outcome)
+		[]any{l.key, l.token, l.claimID, c.firstLease().Microseconds(), done}, &outcome)
 	sent = sent || result.Sent
 	if pgerr.Code(err) == pgerr.Gone || err == nil && outcome == "gone" {
 		return c.endedBefore(ctx, l, done, sent)

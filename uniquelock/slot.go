@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -15,6 +16,10 @@ type slot struct {
 	enqueued bool
 	granted  bool // a notification said so
 }
+
+// firstLease is how long a grant to a waiting process is protected: the dead block a
+// key no longer than a TTL.
+func (c *Coordinator) firstLease() time.Duration { return min(longestFirstLease, c.opts.TTL) }
 
 // slotOf returns a copy of the process's place for key, made at first use.
 func (c *Coordinator) slotOf(key string) slot {

@@ -13,8 +13,8 @@ import (
 const (
 	// slotLife is how long a place among other processes lives without a look.
 	slotLife = 10 * time.Second
-	// firstLease protects a grant to a waiting process until that has taken it.
-	firstLease = 2 * time.Second
+	// longestFirstLease protects a grant to a waiting process until that has taken it.
+	longestFirstLease = 2 * time.Second
 	// turns is how often a key is handed on within the process while others wait.
 	turns = 16
 )

@@ -119,6 +119,9 @@ func begin(parent context.Context, conn *pgx.Conn, spec Spec) (*begun, error) {
 		return b, nil
 	}
 	_ = b.tx.Rollback(ctx) // a failure of this closes the connection
+	if parent.Err() != nil && !errors.Is(err, ErrRefused) {
+		err = errors.Join(err, parent.Err()) // both are true
+	}
 	return nil, err
 }
 

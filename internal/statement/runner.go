@@ -110,7 +110,7 @@ func (r *Runner) send(ctx context.Context, fn func(ctx context.Context, conn *pg
 			result.Sent = true
 		}
 		if ctx.Err() != nil || attempt == attempts || !pgerr.Transient(err) {
-			return result, errors.Join(err, ctx.Err())
+			return result, err
 		}
 		if err := Sleep(ctx, pause); err != nil {
 			return result, err
@@ -123,19 +123,22 @@ func (r *Runner) send(ctx context.Context, fn func(ctx context.Context, conn *pg
 //
 // The context of fn outlives ctx by Grace: a statement under way is of more use
 // finished than cut.
-func (r *Runner) Do(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn, plain bool) error) error {
-	conn, err := r.pool.Acquire(ctx)
+func (r *Runner) Do(parent context.Context, fn func(ctx context.Context, conn *pgx.Conn, plain bool) error) error {
+	conn, err := r.pool.Acquire(parent)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	ctx, cancel := Outlive(ctx, Grace, limit)
+	ctx, cancel := Outlive(parent, Grace, limit)
 	defer cancel()
 	plain, err := ReadCommitted(ctx, conn.Conn())
-	if err != nil {
-		return err
+	if err == nil {
+		err = fn(ctx, conn.Conn(), plain)
 	}
-	return fn(ctx, conn.Conn(), plain)
+	if err != nil && parent.Err() != nil && !errors.Is(err, pgx.ErrNoRows) {
+		err = errors.Join(err, parent.Err()) // both are true
+	}
+	return err
 }
 
 // wrapped runs what queue queues in an explicit READ COMMITTED transaction, in
