@@ -320,7 +320,7 @@ func TestMinHold(t *testing.T) {
 // stays small.
 func TestHeapOnlyUpdates(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 5*time.Minute)
 	// A server of its own: an old transaction of any database delays the pruning.
 	server := pgtest.Dedicated(t, localpg.Options{Settings: map[string]string{"fsync": "off"}})
 	pool := pgtest.Pool(t, pgtest.DSNOn(t, server))
