@@ -75,7 +75,8 @@ type Moved struct {
 //     key is not the canonical text of one;
 //   - pgcoord.ErrConflict when key names more than one row;
 //   - pgcoord.ErrConflict when the caller's REPEATABLE READ or SERIALIZABLE
-//     transaction lost (SQLSTATE 40001); that transaction is aborted;
+//     transaction lost (SQLSTATE 40001), or the trigger that DDL makes refused the
+//     row (PGC03); a transaction of the caller is aborted then;
 //   - pgcoord.ErrHeld with NoWait, or when the session's own lock_timeout struck;
 //   - pgcoord.ErrOutcomeUnknown when the reply was lost: the row may have moved. It
 //     is not sent again.
@@ -99,8 +100,8 @@ type Moved struct {
 // guard compares the state. It neither raises nor lowers the token, and leaves the
 // attempt's row to the reaper. Set TransitionOptions.Token to move a row only as
 // its claim. A transition into the working state of a Step makes a row that works
-// for nobody: no lease, nothing to complete it with; raise the token at least, and
-// better claim it.
+// for nobody: no lease, and nothing to complete it with. Claim it instead; or raise
+// the token at least, or else an older claim may find itself current again.
 //
 // A table without a token column has transitions alone: the compare-and-set keeps
 // two callers from both moving a row, but there is no takeover from the dead, and
@@ -240,7 +241,6 @@ func metadataText(metadata map[string]string) (string, error) {
 const (
 	serializationFailure = "40001"
 	lockNotAvailable     = "55P03"
-	refusedByGuard       = "PGC03" // by the trigger that DDL makes
 )
 
 // explained says of a server's error what it means here.
@@ -250,8 +250,6 @@ func (v *move) explained(err error, where place) error {
 		if where.inside {
 			return fmt.Errorf("%w: the transaction is aborted and must be rolled back: %w", pgcoord.ErrConflict, err)
 		}
-	case refusedByGuard:
-		return fmt.Errorf("%w: %w", pgcoord.ErrConflict, err)
 	case lockNotAvailable:
 		return fmt.Errorf("%w: %w", &pgcoord.HeldError{Key: v.key}, err)
 	case pgerr.Gone: // of require_one; %v, because no claim is lost here
