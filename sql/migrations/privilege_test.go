@@ -72,6 +72,28 @@ func TestDocumentedGrantsSuffice(t *testing.T) {
 	exec(t, app, "SELECT last_value FROM pgcoord.fencing_token_seq")
 }
 
+// What an attempt and a transition write, in plain SQL.
+func TestDocumentedGrantsSufficeForMachines(t *testing.T) {
+	t.Parallel()
+	_, app := asApp(t)
+	exec(t, app, `INSERT INTO pgcoord.attempts (machine, key, token, claim_id, holder, attempt, expires_at)
+		VALUES ('m', 'k', pgcoord.next_fencing_token(), 'c', 'h', 1, clock_timestamp() + interval '1 min')`)
+	exec(t, app, `INSERT INTO pgcoord.machine_waiters (machine, key, channel, deadline) VALUES ('m', '', 'chan', 'infinity')
+		ON CONFLICT (machine, key, channel) DO UPDATE SET deadline = excluded.deadline`)
+	exec(t, app, "SELECT FROM pgcoord.attempts WHERE machine = 'm' FOR NO KEY UPDATE SKIP LOCKED")
+	exec(t, app, "INSERT INTO pgcoord.transitions (machine, key, from_state, to_state) VALUES ('m', 'k', 'a', 'b')")
+	if got := value[string](t, app, "SELECT strategy || ' ' || key FROM pgcoord.held"); got != "statemachine m k" {
+		t.Errorf("held reads %q", got)
+	}
+	exec(t, app, "SELECT pgcoord.wake_machine('m', '', 1)")
+	exec(t, app, `WITH a AS (UPDATE pgcoord.attempts SET ended_at = clock_timestamp(), outcome = 'done' RETURNING 1)
+		SELECT pgcoord.require_one((SELECT count(*) FROM a))`)
+	if _, err := app.Exec(bounded(t), "SELECT pgcoord.require_one(0)"); code(err) != "PGC01" {
+		t.Errorf("require_one(0): %v, want PGC01", err)
+	}
+	exec(t, app, "DELETE FROM pgcoord.attempts; DELETE FROM pgcoord.transitions; DELETE FROM pgcoord.machine_waiters")
+}
+
 func TestDocumentedGrantsAreNoMoreThanThat(t *testing.T) {
 	t.Parallel()
 	_, app := asApp(t)
@@ -79,6 +101,7 @@ func TestDocumentedGrantsAreNoMoreThanThat(t *testing.T) {
 		"CREATE TABLE pgcoord.mine (n int)",
 		"DROP TABLE pgcoord.task_locks",
 		"TRUNCATE pgcoord.task_locks",
+		"TRUNCATE pgcoord.attempts",
 		"ALTER TABLE pgcoord.task_locks DISABLE TRIGGER ALL",
 		"SELECT setval('pgcoord.fencing_token_seq', 1)",
 		"ALTER SEQUENCE pgcoord.fencing_token_seq CACHE 20",
