@@ -48,22 +48,17 @@ func (c *Coordinator) living() []*Lease {
 // releaseAll releases leases side by side, as far as ctx allows, and gives up
 // those that it could not.
 func releaseAll(ctx context.Context, leases []*Lease) error {
-	const lanes = 8
 	var group sync.WaitGroup
-	turn := make(chan struct{}, lanes)
 	errs := make([]error, len(leases))
 	for i, l := range leases {
-		turn <- struct{}{}
-		group.Add(1)
-		go func() {
-			defer func() { <-turn; group.Done() }()
+		group.Go(func() { // each its own: one may have to wait for guarded work
 			err := l.Release(ctx)
 			if err != nil && !errors.Is(err, pgcoord.ErrLost) {
 				errs[i] = err
 				_ = l.gate.Refuse(pgcoord.ErrClosed)
 			}
 			l.gate.Tell() // work that still goes on has lost its claim
-		}()
+		})
 	}
 	group.Wait()
 	return errors.Join(errs...)

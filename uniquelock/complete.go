@@ -58,7 +58,7 @@ func (l *Lease) complete(ctx context.Context, fn func(pgx.Tx) error) error {
 	spec.Before = &guard.Statement{SQL: completionTurnSQL, Args: []any{l.key, l.token}}
 	spec.Finish = []guard.Statement{{SQL: completeSQL, Args: []any{l.key, l.token, l.claimID, l.c.opts.Once}}}
 	err = l.guarded(ctx, spec, fn)
-	if errors.Is(err, pgcoord.ErrOutcomeUnknown) {
+	if errors.Is(err, pgcoord.ErrOutcomeUnknown) && !pgerr.FromCaller(err) {
 		err = l.settleCommit(ctx, err)
 	}
 	if err == nil && l.c.opts.Once {

@@ -17,6 +17,7 @@ type Lease struct {
 	terms   terms
 	gate    *gate.Gate
 	broken  atomic.Pointer[string] // why, if a notification said that it was broken
+	adrift  atomic.Bool            // its end failed: it is not renewed, and may have ended
 
 	streak     int  // hand-overs within the process, without a turn for others
 	othersWait bool // another process was waiting at its grant
@@ -83,5 +84,10 @@ func (c *Coordinator) forget(l *Lease) {
 func (c *Coordinator) holds(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.held[key]) > 0
+	for l := range c.held[key] {
+		if !l.adrift.Load() {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pgcoord/pgcoord"
 	"github.com/pgcoord/pgcoord/internal/guard"
 	"github.com/pgcoord/pgcoord/internal/operation"
+	"github.com/pgcoord/pgcoord/internal/pgerr"
 )
 
 // TryDoTx takes key, runs fn and frees the key (or marks it done, with
@@ -44,7 +45,7 @@ func (c *Coordinator) DoTx(ctx context.Context, key string, fn func(pgx.Tx) erro
 		return describe("in one transaction", key, err)
 	}
 	err = c.oneTx(ctx, r, fn)
-	if !errors.Is(err, pgcoord.ErrHeld) {
+	if !errors.Is(err, pgcoord.ErrHeld) || pgerr.FromCaller(err) {
 		return describe("in one transaction", key, err)
 	}
 	// Contended: stand in line for a lease, and end that with the transaction.
@@ -52,10 +53,16 @@ func (c *Coordinator) DoTx(ctx context.Context, key string, fn func(pgx.Tx) erro
 	if err != nil {
 		return describe("in one transaction", key, err)
 	}
+	// Deferred, so that a panic and runtime.Goexit in fn end the lease too: nobody
+	// else knows of it.
+	completed := false
+	defer func() {
+		if !completed {
+			c.abandon(lease)
+		}
+	}()
 	err = lease.Complete(ctx, fn)
-	if err != nil {
-		c.abandon(lease)
-	}
+	completed = err == nil
 	return err
 }
 

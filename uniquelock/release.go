@@ -22,6 +22,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	s, err := l.gate.StartEnd(ctx)
 	switch {
 	case err != nil:
+		l.letGo()
 		return describe("release", l.key, err)
 	case s == gate.Completed || s == gate.Released:
 		return nil
@@ -39,13 +40,21 @@ func (l *Lease) settle(ctx context.Context, op string, s gate.State, err error) 
 		return nil
 	}
 	l.gate.FinishEnd(gate.Open)
-	if s == gate.Released || errors.Is(err, pgcoord.ErrOutcomeUnknown) {
-		l.c.keeper.Remove(l) // nobody may come back to end it: it ends with its TTL
+	if s == gate.Released || errors.Is(err, pgcoord.ErrOutcomeUnknown) && !pgerr.FromCaller(err) {
+		l.letGo()
 	}
 	if errors.Is(err, errGone) && !errors.Is(err, pgcoord.ErrOutcomeUnknown) {
 		err = l.gate.Refuse(l.c.why(ctx, l))
 	}
 	return describe(op, l.key, err)
+}
+
+// letGo leaves a lease to end with its TTL: nobody may come back to end it. It may
+// have ended in the database, so whoever waits here looks for himself from now on.
+func (l *Lease) letGo() {
+	l.adrift.Store(true)
+	l.c.keeper.Remove(l)
+	l.c.lines.WakeFirst(l.key)
 }
 
 // errGone reports that the exact claim is not current.

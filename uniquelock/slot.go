@@ -51,23 +51,31 @@ func (c *Coordinator) takeSlot(ctx context.Context, r *request, s slot) (*Lease,
 
 // enqueue takes the process's place among the waiters, or keeps it alive.
 func (c *Coordinator) enqueue(ctx context.Context, key, id string) (*sight, error) {
+	// Noted before the statement is sent: when its reply gets lost, the place is
+	// there and must be given up all the same.
+	before := c.noteEnqueued(key, id, true)
 	seen := &sight{}
 	_, err := c.run.QueryRow(ctx, enqueueSQL,
 		[]any{key, id, c.hub.Channel(), c.opts.Holder, slotLife.Microseconds()}, seen.dest()...)
 	if errors.Is(err, pgx.ErrNoRows) {
+		c.noteEnqueued(key, id, before)
 		return &sight{state: "locked"}, nil // by a statement under way, or pruned meanwhile
 	}
 	if err != nil {
 		return nil, fmt.Errorf("wait among other processes: %w", err)
 	}
-	if seen.state == "held" && seen.claimID != id {
-		c.mu.Lock()
-		if s := c.slots[key]; s != nil && s.id == id {
-			s.enqueued = true
-		}
-		c.mu.Unlock()
-	}
 	return seen, nil
+}
+
+// noteEnqueued notes whether the place may be in the table, and returns what was
+// noted before.
+func (c *Coordinator) noteEnqueued(key, id string, now bool) (before bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.slots[key]; s != nil && s.id == id {
+		before, s.enqueued = s.enqueued, now
+	}
+	return before
 }
 
 // leave gives the process's place up when nobody here waits any more. Who has won

@@ -2,6 +2,7 @@ package uniquelock
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pgcoord/pgcoord"
@@ -54,7 +55,8 @@ func (c *Coordinator) Lock(ctx context.Context, key string, lo LockOptions) (*Le
 
 func (c *Coordinator) lock(ctx context.Context, r *request) (*Lease, error) {
 	var seen *sight
-	if c.lines.Len(r.key) == 0 && (r.kept || !c.holds(r.key)) {
+	// Whoever repeats a call under its own id may have the key already, whoever waits.
+	if r.kept || c.lines.Len(r.key) == 0 && !c.holds(r.key) {
 		lease, s, err := c.try(ctx, r)
 		switch {
 		case err != nil || lease != nil:
@@ -69,7 +71,7 @@ func (c *Coordinator) lock(ctx context.Context, r *request) (*Lease, error) {
 
 func (c *Coordinator) waitInLine(ctx context.Context, r *request, seen *sight) (*Lease, error) {
 	c.hub.Start()
-	w := &waiter{c: c, r: r, place: c.lines.Join(r.key, r), seen: seen, looked: seen != nil}
+	w := &waiter{c: c, r: r, place: c.lines.Join(r.key, r), seen: seen, looked: c.ground.sound.Load()}
 	lease, err := w.wait(ctx)
 	late, delivered, last := w.place.Leave()
 	if delivered && late.lease != nil {
@@ -134,7 +136,7 @@ func (w *waiter) look(ctx context.Context) (*Lease, time.Duration, error) {
 	}
 	lease, seen, err := w.ask(ctx)
 	switch {
-	case err != nil && ctx.Err() == nil && w.looked && pgerr.Transient(err):
+	case err != nil && ctx.Err() == nil && w.looked && (pgerr.Transient(err) || errors.Is(err, context.DeadlineExceeded)):
 		return nil, pace.Jitter(pace.Fallback), nil // an outage is waited out
 	case err != nil || lease != nil:
 		return lease, 0, err

@@ -66,6 +66,8 @@ func lossIn(ctx context.Context, g *gate.Gate, look Look, err error) error {
 	}
 	lost, lookErr := look(ctx)
 	switch {
+	case lost == nil && pgerr.FromCaller(err): // raised by something else than the guard
+		return err
 	case code == pgerr.Gone && lost == nil: // it is, whatever can be learned of it
 		return g.Refuse(errors.Join(err, lookErr))
 	case code == pgerr.Gone:

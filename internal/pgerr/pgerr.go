@@ -78,6 +78,13 @@ func (e callers) Unwrap() error { return e.error }
 // privileges the library knows nothing: Describe tells no cure for it.
 func Callers(err error) error { return callers{err} }
 
+// FromCaller reports whether err came from the caller's own code, so that whatever
+// it matches says nothing of the call that returns it.
+func FromCaller(err error) bool {
+	var own callers
+	return errors.As(err, &own)
+}
+
 // Describe puts the operation and key before err, and the cure where the SQLSTATE
 // tells one.
 func Describe(op, key string, err error) error {
@@ -91,8 +98,7 @@ func Describe(op, key string, err error) error {
 	if sentinel := sentinelOf(err); sentinel != nil && !errors.Is(err, sentinel) {
 		err = fmt.Errorf("%w: %w", sentinel, err)
 	}
-	var own callers
-	if cure := cureOf(Code(err)); cure != "" && !errors.As(err, &own) {
+	if cure := cureOf(Code(err)); cure != "" && !FromCaller(err) {
 		return fmt.Errorf("%s: %s: %w", about, cure, err)
 	}
 	return fmt.Errorf("%s: %w", about, err)
