@@ -104,15 +104,15 @@ func (v *inspection) taken(ctx context.Context, c column, states []State) (map[S
 	}
 	sql := fmt.Sprintf("SELECT r.%[1]s::text, ARRAY[%[2]s]::boolean[] FROM (SELECT s::%[3]s AS %[1]s FROM pg_catalog.unnest($1::text[]) s) r",
 		quoted(v.state), strings.Join(tests, ", "), stateType)
-	rows, err := v.db.Query(ctx, sql, states)
+	rows, err := v.db.Query(ctx, sql, texts(states))
 	if err != nil {
 		return nil, err
 	}
 	taken := map[State][]bool{}
-	var state State
+	var state string
 	var by []bool
 	_, err = pgx.ForEachRow(rows, []any{&state, &by}, func() error {
-		taken[state] = slices.Clone(by)
+		taken[State(state)] = slices.Clone(by)
 		return nil
 	})
 	return taken, err

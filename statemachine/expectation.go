@@ -158,6 +158,6 @@ func (v *inspection) serves(ctx context.Context, c column, i index, s State) (bo
 		row += ", " + v.rel.nulls
 	}
 	var has bool
-	err := v.db.QueryRow(ctx, fmt.Sprintf("SELECT (%s) IS TRUE FROM (SELECT %s) r", i.predicate, row), s).Scan(&has)
+	err := v.db.QueryRow(ctx, fmt.Sprintf("SELECT (%s) IS TRUE FROM (SELECT %s) r", i.predicate, row), string(s)).Scan(&has)
 	return has, err
 }

@@ -69,6 +69,15 @@ func literals(states []State) string {
 	return strings.Join(out, ", ")
 }
 
+// texts returns states as a parameter that every query mode of pgx takes.
+func texts(states []State) []string {
+	out := make([]string, len(states))
+	for i, s := range states {
+		out[i] = string(s)
+	}
+	return out
+}
+
 // dollarQuoted returns body as SQL writes the text of a function.
 func dollarQuoted(body string) string {
 	tag := "$body$"

@@ -69,7 +69,7 @@ func (v *inspection) count(ctx context.Context) error {
 
 func (v *inspection) countStrays(ctx context.Context) error {
 	sql := fmt.Sprintf(straysSQL, exactly("t", v.state), v.from())
-	rows, err := v.db.Query(ctx, sql, v.states, mostStrays+1)
+	rows, err := v.db.Query(ctx, sql, texts(v.states), mostStrays+1)
 	if err != nil {
 		return err
 	}

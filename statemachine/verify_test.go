@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pgcoord/pgcoord/internal/pgtest"
@@ -180,5 +181,24 @@ func TestVerifyWithoutADatabase(t *testing.T) {
 	_, err := define(t, orders()).Verify(within(t, 5*time.Second), pool, statemachine.DDLOptions{})
 	if err == nil || !strings.Contains(err.Error(), "orders.status") {
 		t.Errorf("got %v, want an error that names the machine", err)
+	}
+}
+
+// Behind a transaction pooler statements are not prepared.
+func TestVerifyInOtherQueryModes(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+	} {
+		pool := newPool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+		m := define(t, orders())
+		create(t, pool, m, everything(m, "bigint"))
+		expect(t, verify(t, pool, m, everything(m)))
+		exec(t, pool, `ALTER TABLE orders DISABLE TRIGGER ALL; ALTER TABLE orders DROP CONSTRAINT orders_status_states;
+			INSERT INTO orders VALUES (1, 'STRAY')`)
+		if found := verify(t, pool, m, everything(m)); len(found) != 6 {
+			t.Errorf("%v: %d findings, want 6: %v", mode, len(found), found)
+		}
+		mend(t, pool, m, everything(m))
 	}
 }
