@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -14,6 +15,8 @@ type shape struct {
 	keyTypes  []keyType
 	stateType string // as SQL writes it
 	unique    bool   // the key, for all rows
+
+	moves sync.Map // SQL of transitions, by form
 }
 
 // shapeSQL reads the types of columns, of a domain those of its base.

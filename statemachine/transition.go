@@ -252,10 +252,10 @@ func (v *move) explained(err error, where place) error {
 		}
 	case lockNotAvailable:
 		return fmt.Errorf("%w: %w", &pgcoord.HeldError{Key: v.key}, err)
-	case pgerr.Gone: // of require_one; %v, because no claim is lost here
-		return fmt.Errorf("%w: a trigger or policy keeps the row where it is: %v", pgcoord.ErrConflict, err)
+	case pgerr.Gone: // of require_one; not wrapped, because no claim is lost here
+		return fmt.Errorf("%w: a trigger or policy keeps the row where it is, so the operation is not applied", pgcoord.ErrConflict)
 	case "3F000", "42P01", "42883", "42703", "42501":
-		if !v.records() && !v.o.RaiseToken && v.op == nil { // nothing of schema pgcoord took part
+		if f := v.form(); !f.record && !f.raise && !f.op { // nothing of schema pgcoord took part
 			return pgerr.Callers(err)
 		}
 	}
@@ -266,6 +266,3 @@ func (v *move) explained(err error, where place) error {
 func (v *move) moved(from State, token int64) Moved {
 	return Moved{Machine: v.m.name, Key: v.key, From: from, To: v.to, Token: token, Metadata: v.o.Metadata}
 }
-
-// records reports whether the statement writes to pgcoord.transitions.
-func (v *move) records() bool { return v.o.Record || len(v.o.Metadata) > 0 }

@@ -91,8 +91,8 @@ func (v *move) decide(ctx context.Context, ask asker) (moved Moved, sent bool, e
 	var was *string
 	var token *int64
 	locked := false
-	sql, args := v.statement()
-	err = ask(ctx, sql, args, func(rows pgx.Rows) error {
+	f := v.form()
+	err = ask(ctx, v.m.statement(v.shape, f), v.args(f), func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, []any{&was, &token}, func() error { locked = true; return nil })
 		return err
 	})
@@ -103,7 +103,7 @@ func (v *move) decide(ctx context.Context, ask asker) (moved Moved, sent bool, e
 		return v.moved(State(*was), number(token)), false, nil
 	}
 	var seen standing
-	sql, args = v.look()
+	sql, args := v.look()
 	if err := ask(ctx, sql, args, seen.read); err != nil {
 		return moved, false, err
 	}
