@@ -68,7 +68,7 @@ func begin(t testing.TB, pool *pgxpool.Pool, o pgx.TxOptions) pgx.Tx {
 
 // refused fails the test unless err is a *StateError that matches want and not its
 // counterpart, with that state.
-func refused(t testing.TB, err, want error, now statemachine.State) *statemachine.StateError {
+func refused(t testing.TB, err, want error, now statemachine.State) statemachine.StateError {
 	t.Helper()
 	other := pgcoord.ErrLost
 	if errors.Is(want, other) {
@@ -78,7 +78,7 @@ func refused(t testing.TB, err, want error, now statemachine.State) *statemachin
 	if !errors.As(err, &state) || !errors.Is(err, want) || errors.Is(err, other) || state.Now != now {
 		t.Fatalf("got %v, want a StateError that matches %v, in state %q", err, want, now)
 	}
-	return state
+	return *state
 }
 
 // TestConcurrentMoves is case 01: the second waits for the first, and loses when
@@ -171,7 +171,7 @@ func TestZombie(t *testing.T) {
 	for _, to := range []statemachine.State{"DONE", "FAILED", "PENDING"} {
 		_, err := m.Transition(ctx, pool, "1", "PROCESSING", to, statemachine.TransitionOptions{Token: a.Token})
 		if e := refused(t, err, pgcoord.ErrLost, "PROCESSING"); e.Token != b.Token || e.WantToken != a.Token {
-			t.Errorf("to %s: %v", to, e)
+			t.Errorf("to %s: %v", to, e.Error())
 		}
 	}
 	if got := scan[int64](t, pool, "SELECT fencing_token FROM orders WHERE status = 'PROCESSING'"); got != b.Token {
@@ -202,7 +202,7 @@ func TestUnmoved(t *testing.T) {
 			return err
 		}
 		if e := refused(t, move("1"), pgcoord.ErrConflict, ""); !e.Null || !strings.Contains(e.Error(), "NULL") {
-			t.Errorf("%s: state NULL: %v", name, e)
+			t.Errorf("%s: state NULL: %v", name, e.Error())
 		}
 		if err := move("2"); !errors.Is(err, pgcoord.ErrConflict) || !strings.Contains(err.Error(), "2 rows") {
 			t.Errorf("%s: two rows: %v", name, err)

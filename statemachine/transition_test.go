@@ -101,7 +101,7 @@ func TestMoved(t *testing.T) {
 	}
 	_, err = m.TransitionAny(ctx, conn, "1", []statemachine.State{"PENDING"}, "PROCESSING", plain)
 	if e := refused(t, err, pgcoord.ErrConflict, "PROCESSING"); e.To != "PROCESSING" || !strings.Contains(e.Error(), "already") {
-		t.Errorf("a second time: %v", e)
+		t.Errorf("a second time: %v", e.Error())
 	}
 	for _, db := range []statemachine.DB{conn, conn.Conn(), pool} {
 		back, err := m.TransitionAny(ctx, db, "1", []statemachine.State{"PROCESSING"}, "PENDING", plain)
