@@ -13,28 +13,36 @@ import (
 	"github.com/pgcoord/pgcoord/uniquelock"
 )
 
-// The one-transaction form grants nothing on bad ground either, and the sequence
-// must have the maximum that leaves the upper bits to the timeline.
+// Case 38: nothing is granted on bad ground, in no form, and nobody waits for it.
 func TestBadGround(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ sql, cure string }{
-		"cache":   {"ALTER SEQUENCE pgcoord.fencing_token_seq CACHE 20", "CACHE 1"},
-		"maximum": {"ALTER SEQUENCE pgcoord.fencing_token_seq NO MAXVALUE", "MAXVALUE 1099511627775"},
+		"cache":          {"ALTER SEQUENCE pgcoord.fencing_token_seq CACHE 20", "CACHE 1"},
+		"cycle":          {"ALTER SEQUENCE pgcoord.fencing_token_seq CYCLE", "NO CYCLE"},
+		"integer":        {"ALTER SEQUENCE pgcoord.fencing_token_seq AS integer MAXVALUE 2147483647", "AS bigint"},
+		"increment":      {"ALTER SEQUENCE pgcoord.fencing_token_seq INCREMENT 2", "INCREMENT 1"},
+		"maximum":        {"ALTER SEQUENCE pgcoord.fencing_token_seq NO MAXVALUE", "MAXVALUE 1099511627775"},
+		"unlogged":       {"ALTER TABLE pgcoord.task_locks SET UNLOGGED", "SET LOGGED"},
+		"no key":         {"ALTER TABLE pgcoord.task_locks DROP CONSTRAINT task_locks_pkey", "ADD PRIMARY KEY"},
+		"timestamp":      {"DROP VIEW pgcoord.held; ALTER TABLE pgcoord.task_locks ALTER expires_at TYPE timestamp", "timestamptz"},
+		"no cluster row": {"DELETE FROM pgcoord.cluster", "pgcoord.cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := within(t, 20*time.Second)
 			pool := newPool(t)
-			exec(t, pool, tt.sql)
+			for sql := range strings.SplitSeq(tt.sql, ";") {
+				exec(t, pool, sql)
+			}
 			for verb, call := range map[string]func(*uniquelock.Coordinator) error{
 				"TryDoTx": func(c *uniquelock.Coordinator) error {
-					return c.TryDoTx(ctx, "k", func(pgx.Tx) error { t.Error("the work ran"); return nil })
+					return c.TryDoTx(ctx, "tried", func(pgx.Tx) error { t.Error("the work ran"); return nil })
 				},
 				"DoTx": func(c *uniquelock.Coordinator) error {
-					return c.DoTx(ctx, "k", func(pgx.Tx) error { t.Error("the work ran"); return nil })
+					return c.DoTx(ctx, "waited for", func(pgx.Tx) error { t.Error("the work ran"); return nil })
 				},
 				"TryLock": func(c *uniquelock.Coordinator) error {
-					return second(c.TryLock(ctx, "k", uniquelock.LockOptions{}))
+					return second(c.TryLock(ctx, "leased", uniquelock.LockOptions{}))
 				},
 			} {
 				err := call(newCoordinator(t, pool, uniquelock.Options{}))
