@@ -186,3 +186,43 @@ func TestTransactionEndsWithItsFunction(t *testing.T) {
 		}
 	}
 }
+
+// Case L2: of two processes that share a claim and complete it, the second does not
+// begin before the first has ended: each would wait for the other's guard.
+func TestSecondCompletionWaits(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 20*time.Second)
+	pool := newPool(t)
+	shared := pgcoord.WithGrantID(ctx, "shared")
+	first, err := newCoordinator(t, pool, uniquelock.Options{}).Acquire(shared, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := newCoordinator(t, pool, uniquelock.Options{}).Acquire(shared, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran, done := make(chan struct{}), make(chan error, 1)
+	if err := first.Complete(ctx, func(pgx.Tx) error {
+		go func() { done <- second.Complete(ctx, func(pgx.Tx) error { close(ran); return nil }) }()
+		pgtest.Eventually(t, 5*time.Second, "the second waits, or runs", func() bool {
+			select {
+			case <-ran:
+				return true
+			default:
+			}
+			return scan[int](t, pool, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'") == 1
+		})
+		return nil
+	}); err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	if err := <-done; !errors.Is(err, pgcoord.ErrLost) {
+		t.Errorf("the second: %v", err)
+	}
+	select {
+	case <-ran:
+		t.Error("the work of the second ran")
+	default:
+	}
+}
