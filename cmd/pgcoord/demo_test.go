@@ -13,29 +13,6 @@ import (
 	"github.com/pgcoord/pgcoord/internal/pgtest"
 )
 
-type scenario struct {
-	Strategy         string
-	Name             string
-	Effects, Refused int
-	ChargedCents     int `json:"charged_cents"`
-	Timeline         []struct {
-		AtMS   float64 `json:"at_ms"`
-		Worker string
-		Event  string
-		Token  int64
-	}
-}
-
-// at returns the place of an event in the timeline, -1 when it is not there.
-func (s scenario) at(worker, event string) int {
-	for i, m := range s.Timeline {
-		if m.Event == event && (worker == "" || m.Worker == worker) {
-			return i
-		}
-	}
-	return -1
-}
-
 func TestDemoTellsItsStoryAsJSON(t *testing.T) {
 	t.Parallel()
 	o := runPgcoord(t, "demo", "--json")
@@ -48,62 +25,28 @@ func TestDemoTellsItsStoryAsJSON(t *testing.T) {
 		t.Fatalf("stdout is not one JSON value: %v\n%s", err, o.stdout)
 	}
 	want := []struct {
-		strategy         string
+		strategy, name   string
 		effects, refused int
-	}{{"naive-ttl", 2, 0}, {"naive-cad", 2, 0}, {"uniquelock", 1, 1}, {"uniquelock", 1, 1}}
+		check            func(*testing.T, scenario)
+	}{
+		{"naive-ttl", "naive-ttl", 2, 0, checkTimeline},
+		{"naive-cad", "naive-cad", 2, 0, checkTimeline},
+		{"uniquelock", "uniquelock", 1, 1, checkTimeline},
+		{"uniquelock", "uniquelock-in-transaction", 1, 1, checkTimeline},
+		{"naive-cas", "naive-cas", 2, 0, checkOverlap},
+		{"statemachine", "statemachine", 1, 1, checkOverlap},
+		{"statemachine", "statemachine-crash", 1, 1, checkRelay},
+	}
 	if len(got.Scenarios) != len(want) {
 		t.Fatalf("got %d scenarios, want %d", len(got.Scenarios), len(want))
 	}
 	for i, s := range got.Scenarios {
 		w := want[i]
-		if s.Strategy != w.strategy || s.Effects != w.effects || s.Refused != w.refused ||
+		if s.Strategy != w.strategy || s.Name != w.name || s.Effects != w.effects || s.Refused != w.refused ||
 			s.ChargedCents != s.Effects*4990 {
 			t.Errorf("got %+v, want %+v", s, w)
 		}
-		checkTimeline(t, s)
-	}
-}
-
-// checkTimeline holds the story to what makes it one: the stopped worker was away
-// while its lock ran out and another did the work.
-func checkTimeline(t *testing.T, s scenario) {
-	t.Helper()
-	last := "charged"
-	if s.Refused > 0 {
-		last = "refused"
-	}
-	story := []int{
-		s.at("A", "took"), s.at("A", "checked"), s.at("A", "stopped"), s.at("", "expired"), s.at("", "charged"),
-		s.at("A", "continued"), s.at("A", last),
-	}
-	if slices.Contains(story, -1) || !slices.IsSorted(story) {
-		t.Errorf("%s: order of events %v in %+v", s.Name, story, s.Timeline)
-		return
-	}
-	if away := s.Timeline[story[5]].AtMS - s.Timeline[story[2]].AtMS; away < 900 {
-		t.Errorf("%s: A was away for %v ms only", s.Name, away)
-	}
-	if s.Timeline[story[4]].Worker == "A" {
-		t.Errorf("%s: A charged first", s.Name)
-	}
-	var tokens []int64
-	for _, m := range s.Timeline {
-		if m.Event == "took" {
-			tokens = append(tokens, m.Token)
-		}
-	}
-	naive := strings.HasPrefix(s.Strategy, "naive")
-	growing := slices.IsSortedFunc(tokens, func(a, b int64) int {
-		if a < b {
-			return -1
-		}
-		return 1
-	})
-	if len(tokens) != 3 || !naive && (!growing || tokens[0] < 1) || naive && tokens[2] != 0 {
-		t.Errorf("%s: tokens %v", s.Name, tokens)
-	}
-	if s.Refused > 0 && s.Timeline[story[6]].Token != tokens[0] {
-		t.Errorf("%s: refused %d, A's token was %d", s.Name, s.Timeline[story[6]].Token, tokens[0])
+		w.check(t, s)
 	}
 }
 
@@ -123,13 +66,29 @@ func TestDemoTellsItsStoryToPeople(t *testing.T) {
 		t.Error("ANSI codes in a pipe")
 	}
 	text := strings.Join(strings.Fields(o.stdout), " ")
-	for _, part := range []string{"Database: PostgreSQL ", "STOPPED", "REFUSED: token ", "effect 2", "has installed it"} {
+	for _, part := range []string{"Database: PostgreSQL ", "STOPPED", "REFUSED: token ", "effect 2", "KILLED", "has installed it"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in:\n%s", part, o.stdout)
 		}
 	}
 	if got := schemas(t, dsn); !slices.Equal(got, []string{"pgcoord"}) {
 		t.Errorf("schemas afterwards: %v", got)
+	}
+	var attempts int
+	if err := pgtest.Pool(t, dsn).QueryRow(context.Background(), "SELECT count(*) FROM pgcoord.attempts").Scan(&attempts); err != nil || attempts != 0 {
+		t.Errorf("%d attempts left behind, %v", attempts, err)
+	}
+}
+
+func TestDemoWantsAnUpToDateSchema(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	if _, err := pgtest.Pool(t, dsn).Exec(context.Background(), "DROP TABLE pgcoord.attempts CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	o := runPgcoord(t, "demo", "--database-url", dsn)
+	if o.status != 1 || !strings.Contains(o.stderr, "older than this program") {
+		t.Errorf("got %+v", o)
 	}
 }
 

@@ -25,7 +25,10 @@ CREATE SCHEMA pgcoord_demo;
 COMMENT ON SCHEMA pgcoord_demo IS '` + ledgerMark + `';
 CREATE TABLE pgcoord_demo.orders (
     id            integer PRIMARY KEY,
-    charged_cents integer NOT NULL DEFAULT 0
+    charged_cents integer NOT NULL DEFAULT 0,
+    status        text    NOT NULL DEFAULT 'PENDING' CHECK (status IN ('PENDING', 'PROCESSING', 'PAID')),
+    fencing_token bigint  NOT NULL DEFAULT 0, -- of statemachine
+    claimed_at    timestamptz                 -- of naive-cas
 );
 CREATE TABLE pgcoord_demo.effects (
     id       bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -121,10 +124,14 @@ func (db *database) takeTurn(ctx context.Context) error {
 // migrate installs pgcoord's schema where there is none. A schema that the user
 // has installed is not touched.
 func (db *database) migrate(ctx context.Context) error {
-	var installed bool
-	err := db.pool.QueryRow(ctx, `SELECT to_regclass('pgcoord.task_locks') IS NOT NULL`).Scan(&installed)
-	if err != nil || installed {
+	var installed, current bool
+	err := db.pool.QueryRow(ctx, `
+		SELECT to_regclass('pgcoord.task_locks') IS NOT NULL, to_regclass('pgcoord.attempts') IS NOT NULL`).Scan(&installed, &current)
+	switch {
+	case err != nil || current:
 		return err
+	case installed:
+		return errors.New("schema pgcoord of this database is older than this program; bring it up to date with migrations.Up first")
 	}
 	if err := migrations.Up(ctx, db.pool); err != nil {
 		return err
@@ -161,6 +168,10 @@ func (db *database) dropLedger(ctx context.Context) error {
 	}
 	if _, err := db.pool.Exec(ctx, `DROP SCHEMA IF EXISTS pgcoord_demo CASCADE`); err != nil {
 		return fmt.Errorf("drop schema pgcoord_demo: %w", err)
+	}
+	// Its history goes with the table: the next demo counts attempts from 1.
+	if _, err := db.pool.Exec(ctx, `DELETE FROM pgcoord.attempts WHERE machine = $1`, machineName); err != nil {
+		return fmt.Errorf("delete the attempts of the demo: %w", err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // Help is indented by three columns.
 const description = `Starts a PostgreSQL of its own and plays each story with three worker
 processes, one of which is stopped (SIGSTOP) for longer than its lock lasts
-and continued (SIGCONT). Takes less than ten seconds.
+and continued (SIGCONT). Takes about ten seconds.
 
 With --database-url, or where PGCOORD_DATABASE_URL is set, it plays in that
 database: in schema pgcoord_demo, which it drops at the end. Schema pgcoord

@@ -31,6 +31,8 @@ type about struct {
 	expired  string // what is seen when the paused worker's lock is over
 	moral    string // what the story shows when it went as told
 	guarded  bool   // one effect is promised; otherwise two are expected
+
+	alsoPaused string // another worker that waits at its point; "" for none
 }
 
 // referee is the parent's side of a scenario while it plays.
@@ -48,6 +50,9 @@ var scenarios = []scenario{
 	naive{compareAndDelete: true},
 	leased{},
 	leased{inside: true},
+	naiveCAS{},
+	stepped{},
+	stepped{crash: true},
 }
 
 func findScenario(name string) (scenario, error) {

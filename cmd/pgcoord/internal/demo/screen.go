@@ -72,7 +72,7 @@ func (s *screen) scenario(number int, a about) {
 func (s *screen) moment(m moment) {
 	colour, text := plain, m.Text
 	switch m.Event {
-	case kindStopped, kindContinued:
+	case kindStopped, kindContinued, kindKilled:
 		colour = yellow
 	case kindWaits, kindExpired, kindEnded:
 		colour = faint
@@ -117,13 +117,13 @@ func (s *screen) ending(r result) {
 // table closes the demo.
 func (s *screen) table(results []result) {
 	s.line(plain, "")
-	s.line(bold, "%-12s%-28s%9s%9s%9s", "strategy", "A was stopped", "effects", "refused", "paid")
+	s.line(bold, "%-14s%-28s%9s%9s%9s", "strategy", "A was stopped", "effects", "refused", "paid")
 	for _, r := range results {
 		colour := green
 		if r.Effects != 1 {
 			colour = red
 		}
-		s.line(colour, "%-12s%-28s%9d%9d%9s", r.Strategy, r.Paused, r.Effects, r.Refused, money(r.ChargedCents))
+		s.line(colour, "%-14s%-28s%9d%9d%9s", r.Strategy, r.Paused, r.Effects, r.Refused, money(r.ChargedCents))
 	}
 	s.line(plain, "A naive worker checks, then writes. Under pgcoord the commit itself checks.")
 }

@@ -58,7 +58,7 @@ func (p *play) perform(ctx context.Context, s scenario) error {
 	}
 	for _, name := range []string{pausedWorker, "B", "C"} {
 		w, err := startWorker(ctx, assignment{
-			Scenario: p.about.name, Worker: name, Pause: name == pausedWorker,
+			Scenario: p.about.name, Worker: name, Pause: name == pausedWorker || name == p.about.alsoPaused,
 			DSN: p.db.dsn, Endpoint: p.referee.endpoint(), Order: int(p.order),
 		})
 		if err != nil {
@@ -72,7 +72,11 @@ func (p *play) perform(ctx context.Context, s scenario) error {
 		}
 	}
 	p.start = time.Now()
-	if err := p.tell(ctx, p.workers[0], p.workers[1], p.workers[2]); err != nil {
+	tell := p.tell
+	if own, ok := s.(storyteller); ok {
+		tell = func(ctx context.Context, a, b, c *process) error { return own.tell(ctx, p, a, b, c) }
+	}
+	if err := tell(ctx, p.workers[0], p.workers[1], p.workers[2]); err != nil {
 		return err
 	}
 	p.result.Effects, p.result.ChargedCents, err = p.order.count(ctx, p.db.pool)
@@ -82,23 +86,16 @@ func (p *play) perform(ctx context.Context, s scenario) error {
 // tell is the story: first takes the order and is stopped just before it
 // writes; another does the work; the third holds the order when first wakes up.
 func (p *play) tell(ctx context.Context, first, b, c *process) error {
-	if err := p.enter(ctx, first, kindTook); err != nil {
+	token, err := p.stop(ctx, first)
+	if err != nil {
 		return err
 	}
-	token := p.lastToken()
-	if err := p.enter(ctx, first, kindPoint); err != nil {
-		return err
-	}
-	if err := first.freeze(); err != nil {
-		return err
-	}
-	p.note(first.name, event{kindStopped, token, "STOPPED (SIGSTOP)"})
 	for _, w := range []*process{b, c} {
 		if err := p.enter(ctx, w, kindWaits, kindTook); err != nil {
 			return err
 		}
 	}
-	if err := p.awaitOver(ctx, token); err != nil {
+	if err := p.awaitOver(ctx, token, p.about.expired); err != nil {
 		return err
 	}
 	second, third, err := p.race(ctx, b, c)
@@ -111,14 +108,35 @@ func (p *play) tell(ctx context.Context, first, b, c *process) error {
 	if err := p.until(ctx, third, kindTook, kindFinished); err != nil {
 		return err
 	}
+	if err := p.goOn(ctx, first, token); err != nil {
+		return err
+	}
+	return p.enter(ctx, third, kindFinished)
+}
+
+// stop has first take the order and stops it before it writes.
+func (p *play) stop(ctx context.Context, first *process) (token int64, err error) {
+	if err := p.enter(ctx, first, kindTook); err != nil {
+		return 0, err
+	}
+	token = p.lastToken()
+	if err := p.enter(ctx, first, kindPoint); err != nil {
+		return 0, err
+	}
+	if err := first.freeze(); err != nil {
+		return 0, err
+	}
+	p.note(first.name, event{kindStopped, token, "STOPPED (SIGSTOP)"})
+	return token, nil
+}
+
+// goOn continues first, which was stopped, and follows it to its end.
+func (p *play) goOn(ctx context.Context, first *process, token int64) error {
 	if err := first.thaw(); err != nil {
 		return err
 	}
 	p.note(first.name, event{kindContinued, token, "goes on (SIGCONT)"})
-	if err := p.until(ctx, first, kindFinished); err != nil {
-		return err
-	}
-	return p.enter(ctx, third, kindFinished)
+	return p.until(ctx, first, kindFinished)
 }
 
 // enter says the word that w waits for and follows it until one of kinds.
@@ -173,9 +191,9 @@ func (p *play) race(ctx context.Context, b, c *process) (winner, loser *process,
 	return c, b, nil
 }
 
-// awaitOver waits until the stopped worker's lock has ended, by the clock of
-// whoever granted it.
-func (p *play) awaitOver(ctx context.Context, token int64) error {
+// awaitOver waits until the lock of token has ended, by the clock of whoever
+// granted it.
+func (p *play) awaitOver(ctx context.Context, token int64, expired string) error {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	for {
@@ -184,7 +202,7 @@ func (p *play) awaitOver(ctx context.Context, token int64) error {
 			return err
 		}
 		if over {
-			p.note("", event{kindExpired, 0, p.about.expired})
+			p.note("", event{kindExpired, 0, expired})
 			return nil
 		}
 		select {

@@ -18,6 +18,7 @@ const (
 	kindStopped   kind = "stopped"
 	kindExpired   kind = "expired"
 	kindContinued kind = "continued"
+	kindKilled    kind = "killed"
 )
 
 // event is one line that a worker writes to its parent. Text is for people;
