@@ -92,8 +92,13 @@ func (s scenario) last() string {
 func checkTimeline(t *testing.T, s scenario) {
 	t.Helper()
 	places := happened(t, s, [][2]string{
-		{"A", "took"}, {"A", "checked"}, {"A", "stopped"}, {"", "expired"}, {"", "charged"},
-		{"A", "continued"}, {"A", s.last()},
+		{"A", "took"},
+		{"A", "checked"},
+		{"A", "stopped"},
+		{"", "expired"},
+		{"", "charged"},
+		{"A", "continued"},
+		{"A", s.last()},
 	}...)
 	if places == nil {
 		return
@@ -138,8 +143,15 @@ func checkOverlap(t *testing.T, s scenario) {
 func checkRelay(t *testing.T, s scenario) {
 	t.Helper()
 	if happened(t, s, [][2]string{
-		{"A", "took"}, {"A", "stopped"}, {"B", "took"}, {"B", "checked"}, {"B", "killed"},
-		{"C", "took"}, {"C", "charged"}, {"A", "continued"}, {"A", "refused"},
+		{"A", "took"},
+		{"A", "stopped"},
+		{"B", "took"},
+		{"B", "checked"},
+		{"B", "killed"},
+		{"C", "took"},
+		{"C", "charged"},
+		{"A", "continued"},
+		{"A", "refused"},
 	}...) == nil {
 		return
 	}
