@@ -158,34 +158,78 @@ func TestDeadWorker(t *testing.T) {
 	ctx := within(t, 30*time.Second)
 	pool := newPool(t)
 	m := newOrders(t, pool)
-	insertOrders(t, pool, 1, 1)
 	a, b := newCoordinator(t, pool, m), newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Holder = "B" })
-	dead := claim(t, a, "1")
-	expire(t, pool, dead)
-	next := claim(t, b, "1")
-	if next.Number() != 2 || next.Token() <= dead.Token() {
-		t.Fatalf("attempt %d, token %d after %d", next.Number(), next.Token(), dead.Token())
+	late := map[string]func(*statemachine.Attempt) error{
+		"guard":              func(a *statemachine.Attempt) error { return a.BeginFunc(ctx, effect(t)) },
+		"complete":           func(a *statemachine.Attempt) error { return a.Complete(ctx, nil) },
+		"complete with work": func(a *statemachine.Attempt) error { return a.Complete(ctx, effect(t)) },
+		"fail": func(a *statemachine.Attempt) error {
+			return a.Fail(ctx, errors.New("late"), statemachine.FailOptions{})
+		},
+		"release": func(a *statemachine.Attempt) error { return a.Release(ctx) },
+		"renew":   func(a *statemachine.Attempt) error { return a.Renew(ctx) },
 	}
-	if got := outcomes(t, pool, "1"); got != "1 lease expired, 2 open" {
-		t.Error(got)
-	}
-	ran := false
-	for name, err := range map[string]error{
-		"guard":    dead.BeginFunc(ctx, func(pgx.Tx) error { ran = true; return nil }),
-		"complete": dead.Complete(ctx, nil),
-		"fail":     dead.Fail(ctx, errors.New("late"), statemachine.FailOptions{}),
-		"release":  dead.Release(ctx),
-		"renew":    dead.Renew(ctx),
-	} {
-		if !errors.Is(err, pgcoord.ErrLost) || !strings.Contains(err.Error(), `"B"`) {
+	insertOrders(t, pool, 1, len(late))
+	id := 0
+	for name, write := range late { // each on a row of its own: a refusal is remembered
+		id++
+		key := statemachine.Key(id)
+		dead := claim(t, a, key)
+		expire(t, pool, dead)
+		next := claim(t, b, key)
+		if next.Number() != 2 || next.Token() <= dead.Token() {
+			t.Fatalf("attempt %d, token %d after %d", next.Number(), next.Token(), dead.Token())
+		}
+		if err := write(dead); !errors.Is(err, pgcoord.ErrLost) || !strings.Contains(err.Error(), `"B"`) {
 			t.Errorf("%s of the dead worker: %v", name, err)
 		}
+		if got, s := outcomes(t, pool, key), state(t, pool, key); got != "1 lease expired, 2 open" || s != "PROCESSING" {
+			t.Errorf("after the late %s: %s, row %s", name, got, s)
+		}
+		if err := next.Complete(ctx, nil); err != nil {
+			t.Errorf("after the late %s: %v", name, err)
+		}
 	}
-	if s := state(t, pool, "1"); ran || s != "PROCESSING" {
-		t.Errorf("ran %v, row %s", ran, s)
+}
+
+// effect is a guarded function that must not run.
+func effect(t testing.TB) func(pgx.Tx) error {
+	return func(pgx.Tx) error {
+		t.Error("the work of a lost claim ran")
+		return nil
 	}
-	if err := next.Complete(ctx, nil); err != nil {
-		t.Fatal(err)
+}
+
+// A record that has ended, or a row that went on under another token, is refused
+// by itself, whatever the other says.
+func TestRowAndRecordAreBothCompared(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, 30*time.Second)
+	pool := newPool(t)
+	m := newOrders(t, pool)
+	insertOrders(t, pool, 1, 3)
+	c := newCoordinator(t, pool, m)
+	x, y := claim(t, c, "1"), claim(t, c, "2")
+	for _, edge := range [][2]statemachine.State{{"PROCESSING", "PENDING"}, {"PENDING", "PROCESSING"}} {
+		if _, err := m.Transition(ctx, pool, "1", edge[0], edge[1], statemachine.TransitionOptions{RaiseToken: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, pool, "UPDATE pgcoord.attempts SET ended_at = clock_timestamp(), outcome = 'superseded' WHERE key = '2'")
+	for _, lost := range []*statemachine.Attempt{x, y} {
+		if err := lost.BeginFunc(ctx, effect(t)); !errors.Is(err, pgcoord.ErrLost) {
+			t.Errorf("row %s: %v", lost.Key(), err)
+		}
+	}
+
+	strict := newCoordinator(t, pool, m, func(o *statemachine.Options) { o.Step.NoAdoption = true })
+	z := claim(t, strict, "3")
+	expire(t, pool, z)
+	if done, err := c.Reap(ctx); err != nil || len(done.Moved) != 1 {
+		t.Fatalf("reap: %+v, %v", done, err)
+	}
+	if err := z.Renew(ctx); !errors.Is(err, pgcoord.ErrLost) {
+		t.Errorf("renewal of what was taken back: %v", err)
 	}
 }
 
